@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { startTimer } from "../core/clock.ts";
 import { EventPage } from "../core/event-page.ts";
+import { gapText, spanOfAll, timeOf } from "../core/event-text.ts";
 import { BOUNDS } from "../engine/engine.ts";
 import type { EventWakeup } from "./event-wakeup.ts";
 import type { Context } from "./context.ts";
@@ -71,8 +72,8 @@ class Follower {
     const { clock } = this.#context;
     const start = this.#context
       .run({ verb: "listen", listener: this.#listener, after: null, limit: 1 })
-      // Events that other processes committed at this moment are already on this page. They are read again from here.
-      .then(({ cursor, missed, events }) => cursor - missed - events.length);
+      // Events that others committed at this moment may be in the answer already; they are read again from here.
+      .then(({ cursor, missed, events }) => cursor - missed - spanOfAll(events));
     start.catch(() => {});
     const reader = new Reader(this, start, signal, () => Math.floor(clock.read().wall));
     const isFirst = this.#readers.size === 0;
@@ -135,9 +136,8 @@ class Follower {
     const { events, cursor, missed } = await context.run({
       ...{ verb: "listen", listener: this.#listener, after: before, limit: PAGE },
     });
-    recent.append(events, cursor);
-    // The listener's registration had expired, and these events were not counted.
-    const uncounted = missed - (cursor - before - events.length);
+    // More than the numbers say: the listener's registration had expired, and nobody counted the events since.
+    const uncounted = missed - recent.append(events, cursor);
     for (const reader of this.#readers) reader.notify(uncounted);
     if (events.length >= PAGE) return;
     // A page also ends where events are missing. Only an empty page says that there are no more.
@@ -238,7 +238,7 @@ class Reader implements AsyncIterableIterator<EventPage> {
     if (taken) this.#cursor = taken.cursor;
     const page = missed > 0 ? this.#withGap(missed, taken?.page) : taken?.page;
     if (page) {
-      const pace = Math.max(PAGE_EVERY_MS, (page.events.length * 1_000) / EVENTS_A_SECOND);
+      const pace = Math.max(PAGE_EVERY_MS, (page.length * 1_000) / EVENTS_A_SECOND);
       this.#readyAt = performance.now() + pace * this.#follower.asking;
     }
     return page;
@@ -246,10 +246,10 @@ class Reader implements AsyncIterableIterator<EventPage> {
 
   /** Readers at the same position have missed the same events, and share this page too. */
   #withGap(missed: number, page: EventPage | undefined): EventPage {
-    const gap = (at: number) => ({ type: "gap", at, missed }) as const;
-    const first = page?.events[0];
-    if (!page || !first) return new EventPage([gap(this.#wall())]);
-    return page.derive(missed, () => new EventPage([gap(first.at), ...page.events]));
+    if (!page) return EventPage.ofTexts([gapText(this.#wall(), missed)]);
+    return page.derive(missed, ({ texts }) =>
+      EventPage.ofTexts([gapText(timeOf(texts[0]!), missed), ...texts]),
+    );
   }
 
   /** Waits for new events, or for `ms`. */

@@ -99,7 +99,7 @@ class Listener implements AsyncIterableIterator<EventPage> {
 
   arrived(events: DibsEvent[]): void {
     this.#isAsking = false;
-    this.#pages.push(new EventPage(events));
+    this.#pages.push(EventPage.of(events));
     this.#wake();
   }
 

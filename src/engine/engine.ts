@@ -1,6 +1,6 @@
 import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
-import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
+import type { ScheduleEventType } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
 import type { QueueSummary } from "../core/port.ts";
 import type { Payloads } from "../core/preview.ts";
@@ -328,11 +328,17 @@ export interface Verbs {
    * Registers a listener for a while, and returns the events since `after` (null: from now on). A listener whose
    * registration has expired has missed an unknown number of events.
    */
-  listen: Verb<
-    { listener: string; after: number | null; limit: number },
-    { events: DibsEvent[]; cursor: number; missed: number }
-  >;
+  listen: Verb<{ listener: string; after: number | null; limit: number }, EventsAfter>;
   unlisten: Verb<{ listener: string }, null>;
+}
+
+export interface EventsAfter {
+  /** Each a `DibsEvent` as JSON, with its type first. Gaps stand for events that are missing between others. */
+  events: string[];
+  /** The number of the last event that they cover. */
+  cursor: number;
+  /** Events that are missing before the first. */
+  missed: number;
 }
 
 /** At most one of them. */

@@ -1,5 +1,5 @@
 import { DibsError } from "../core/errors.ts";
-import { EventPage } from "../core/event-page.ts";
+import type { EventPage } from "../core/event-page.ts";
 import type { DibsEvent } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy } from "../core/policy.ts";
 import type { ClaimCall, ListQuery, Port, SettleCall } from "../core/port.ts";
@@ -387,8 +387,8 @@ async function* visiblePages(
   grant: Grant,
 ): AsyncGenerator<EventPage, void, void> {
   for await (const page of pages) {
-    const visible = page.derive(grant.scopes, () => new EventPage(page.events.filter(isVisible)));
-    if (visible.events.length > 0) yield visible;
+    const visible = page.derive(grant.scopes, () => page.filter(isVisible));
+    if (visible.length > 0) yield visible;
   }
 
   /** A worker serves several queues, so events about workers go only to tokens that may read all queues. */

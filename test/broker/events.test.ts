@@ -118,13 +118,13 @@ describe("events of a store", () => {
 });
 
 describe("recent events", () => {
-  const numbered = (first: number, last: number): DibsEvent[] =>
-    Array.from({ length: last - first + 1 }, (_, i) => ({
-      ...{ type: "task.added", at: 0, queue: "q" },
-      taskId: `${first + i}`,
-    }));
+  const numbered = (first: number, last: number): string[] =>
+    Array.from({ length: last - first + 1 }, (_, i) =>
+      JSON.stringify({ type: "task.added", at: 0, queue: "q", taskId: `${first + i}` }),
+    );
   const idsOf = (page: EventPage | undefined) =>
-    page?.events.map((event) => Number("taskId" in event && event.taskId));
+    page?.events.map((event) => (event.type === "gap" ? `gap of ${event.missed}` : taskOf(event)));
+  const taskOf = (event: DibsEvent): number => Number("taskId" in event && event.taskId);
 
   test("recent events are returned in order, joined up to a limit", () => {
     const kept = new RecentEvents(0, 100);
@@ -143,7 +143,7 @@ describe("recent events", () => {
     kept.append(numbered(1, 2), 2);
     kept.append(numbered(6, 7), 7);
     kept.append([], 10);
-    expect(idsOf(kept.after(0, 100)!.page)).toEqual([1, 2]);
+    expect(idsOf(kept.after(0, 100)!.page)).toEqual([1, 2, "gap of 3", 6, 7]);
     expect(kept.after(2, 100)).toMatchObject({ missed: 3, cursor: 7 });
     expect(kept.after(7, 100)).toEqual({ missed: 3, cursor: 10, page: undefined });
   });
@@ -159,5 +159,14 @@ describe("recent events", () => {
     const kept = new RecentEvents(0, 100);
     kept.append(numbered(1, 5), 5);
     expect(idsOf(kept.after(3, 100)!.page)).toEqual([4, 5]);
+  });
+
+  test("can be read from within a gap in a page", () => {
+    const kept = new RecentEvents(0, 100);
+    const gap = JSON.stringify({ type: "gap", at: 0, missed: 10 });
+    kept.append([...numbered(1, 2), gap, ...numbered(13, 14)], 14);
+    expect(idsOf(kept.after(0, 100)!.page)).toEqual([1, 2, "gap of 10", 13, 14]);
+    const taken = kept.after(8, 100)!;
+    expect([taken.missed, taken.cursor, idsOf(taken.page)]).toEqual([4, 14, [13, 14]]);
   });
 });

@@ -2,6 +2,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { streamSSE } from "hono/streaming";
 import type { EventPage } from "../../core/event-page.ts";
+import { typeOf } from "../../core/event-text.ts";
 import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { isStoreFault } from "../../core/store-fault.ts";
@@ -113,10 +114,8 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
 }
 
 /** The events of a page as server-sent events. */
-function sentEvents({ events }: EventPage): Uint8Array {
-  return Buffer.from(
-    events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(""),
-  );
+function sentEvents({ texts }: EventPage): Uint8Array {
+  return Buffer.from(texts.map((text) => `event: ${typeOf(text)}\ndata: ${text}\n\n`).join(""));
 }
 
 function describe(app: App): void {

@@ -1,5 +1,4 @@
-import type { DibsEvent } from "../../core/events.ts";
-import { BOUNDS, type Verbs } from "../../engine/engine.ts";
+import { BOUNDS, type EventsAfter, type Verbs } from "../../engine/engine.ts";
 import { dueDocuments } from "./documents.ts";
 import { remove } from "./line.ts";
 import { wakeTimes } from "./lanes.ts";
@@ -63,10 +62,7 @@ function pruneEvents(model: Model): void {
   model.events = model.listeners.size === 0 ? [] : model.events.slice(-BOUNDS.events);
 }
 
-export function listen(
-  model: Model,
-  { listener, after, limit }: Verbs["listen"]["in"],
-): { events: DibsEvent[]; cursor: number; missed: number } {
+export function listen(model: Model, { listener, after, limit }: Verbs["listen"]["in"]): EventsAfter {
   const until = model.listeners.get(listener);
   // Renewed now and then only: a store's every write wakes the other processes, and their listeners.
   if (until === undefined || until - model.awake <= (BOUNDS.listenerLease * 2) / 3) {
@@ -79,7 +75,7 @@ export function listen(
   // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
   const wasForgotten = after !== null && until === undefined;
   return {
-    events: page.map(({ event }) => event),
+    events: page.map(({ event }) => JSON.stringify(event)),
     cursor,
     missed: wasForgotten ? Math.max(missed, 1) : missed,
   };

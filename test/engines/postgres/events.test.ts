@@ -27,7 +27,7 @@ async function readAll(engine: Engine, cursor: number) {
   for (;;) {
     const page = await run(engine, { ...LISTENER, after: cursor, limit: 1_000 });
     if (page.cursor === cursor) return seen;
-    seen.events.push(...page.events);
+    seen.events.push(...page.events.map((text) => JSON.parse(text) as DibsEvent));
     seen.missed += page.missed;
     cursor = page.cursor;
   }

@@ -2,6 +2,7 @@
 
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
+import type { DibsEvent } from "../../../src/core/events.ts";
 import { BOUNDS, type Op, type Verbs } from "../../../src/engine/engine.ts";
 import { newTask, now, openStore, QUEUE, tempPath } from "./kit.ts";
 
@@ -56,9 +57,10 @@ test("a page ends within a row, and the next one goes on there", () => {
   const ids = add(10).map((added) => "id" in added && added.id);
   const [first, second] = [listen(start, 4), listen(start + 4, 100)];
   expect([first.events.length, first.missed, second.missed]).toEqual([4, 0, 0]);
-  const told = [...first.events, ...second.events].flatMap((event) =>
-    "taskId" in event ? [event.taskId] : [],
-  );
+  const told = [...first.events, ...second.events].flatMap((text) => {
+    const event = JSON.parse(text) as DibsEvent;
+    return "taskId" in event ? [event.taskId] : [];
+  });
   expect(told).toEqual(ids);
 });
 

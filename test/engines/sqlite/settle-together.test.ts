@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { DibsEvent } from "../../../src/core/events.ts";
-import type { Op } from "../../../src/engine/engine.ts";
+import type { EventsAfter, Op } from "../../../src/engine/engine.ts";
 import { SqliteStore } from "../../../src/engines/sqlite/batch/store.ts";
 import { newTask, now, QUEUE, tempPath } from "./kit.ts";
 
@@ -43,7 +43,7 @@ test.each([
 
 /** In their order for each task; tasks are in no order. */
 function eventsByTask(outcome: unknown): [string, DibsEvent[]][] {
-  const { events } = (outcome as { ok: { events: DibsEvent[] } }).ok;
+  const events = (outcome as { ok: EventsAfter }).ok.events.map((text) => JSON.parse(text) as DibsEvent);
   const keyOf = (event: DibsEvent): string => ("taskId" in event ? event.taskId : "");
   return [...Map.groupBy(events, keyOf)].toSorted(([a], [b]) => (a < b ? -1 : 1));
 }

@@ -1,19 +1,18 @@
 import type { DibsEvent } from "../../../core/events.ts";
+import type { EventsAfter } from "../../../engine/engine.ts";
 import { EventAllowance } from "../../../engine/event-allowance.ts";
+import { bodyOf, EVENTS_PER_ROW, EventReading, type EventRow } from "../../../engine/event-rows.ts";
 import { eventLock } from "../connection/locks.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "./tx.ts";
 
-/** Events of one row. */
-const ROW = 500;
 /** Rows that are read at once. */
 const ROWS = 16;
 
 const LOCK = `SELECT pg_advisory_xact_lock($1::int8)`;
 // Not counted in the store's row: every batch reads that row, and would walk over each version of it.
 const LAST_EVENT = `SELECT coalesce(max(n), 0) AS n FROM dibs.event`;
-// A row has the events of a commit, or a part of them, as a JSON list; `n` is the number of the last one. A row with an
-// empty list only counts: it takes the numbers before `n` that no row has.
+// A row without events takes the numbers up to `n` that no other row has.
 const INSERT_EVENTS = `
   INSERT INTO dibs.event (n, body) SELECT last.n + each.n, body
   FROM (${LAST_EVENT}) AS last, unnest($1::int8[], $2::text[]) AS each (n, body)`;
@@ -49,7 +48,8 @@ export class Events {
     const n = ++this.#count;
     if (!this.#allowance.take(this.#tx.now)) return;
     let row = this.#rows.at(-1);
-    if (!row || row.n !== n - 1 || row.texts.length === ROW) this.#rows.push((row = { n, texts: [] }));
+    if (!row || row.n !== n - 1 || row.texts.length === EVENTS_PER_ROW)
+      this.#rows.push((row = { n, texts: [] }));
     row.n = n;
     row.texts.push(JSON.stringify(event));
   }
@@ -77,7 +77,7 @@ export class Events {
     this.#tx.send(
       INSERT_EVENTS,
       numbers(rows.map(({ n }) => n)),
-      rows.map(({ texts }) => `[${texts.join(",")}]`),
+      rows.map(({ texts }) => bodyOf(texts)),
     );
   }
 
@@ -91,32 +91,17 @@ export class Events {
     this.#count = 0;
   }
 
-  /** At most `limit` events after number `after`, up to the first missing number between them. */
-  async after(
-    after: number | null,
-    limit: number,
-  ): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
+  /** At most `limit` events after number `after`; null: after the last one. */
+  async after(after: number | null, limit: number): Promise<EventsAfter> {
     const last = await this.last();
-    const from = after ?? last;
-    const events: DibsEvent[] = [];
-    let [missed, cursor, more] = [0, from, true];
-    while (more) {
-      const rows = await this.#tx.all<{ n: number; body: string }>(EVENTS, cursor);
-      more = rows.length === ROWS;
-      for (const { n, body } of rows) {
-        const told = JSON.parse(body) as DibsEvent[];
-        const first = Math.max(n - told.length + 1, cursor + 1);
-        if (events.length === 0) missed = first - from - 1;
-        else if (first !== cursor + 1) return { events, cursor, missed };
-        const part = told.slice(first - n - 1).slice(0, limit - events.length);
-        events.push(...part);
-        cursor = first + part.length - 1;
-        if (events.length === limit) return { events, cursor, missed };
+    const reading = new EventReading(after ?? last, limit);
+    for (;;) {
+      const rows = await this.#tx.all<EventRow>(EVENTS, reading.cursor);
+      for (const row of rows) {
+        reading.add(row);
+        if (reading.isFull) break;
       }
+      if (reading.isFull || rows.length < ROWS) return reading.end(last);
     }
-    if (events.length > 0) return { events, cursor, missed };
-    // Events that were committed between the two statements count too.
-    const end = Math.max(cursor, last);
-    return { events, cursor: end, missed: end - from };
   }
 }

@@ -1,7 +1,6 @@
-import type { DibsEvent } from "../../../core/events.ts";
 import type { EndState } from "../../../core/task.ts";
 import { isOver, type Meter, NO_METER } from "../../../core/rate.ts";
-import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
+import { BOUNDS, type EventsAfter, type Verbs } from "../../../engine/engine.ts";
 import { fold } from "../transaction/counters.ts";
 import { dueDocuments } from "./documents.ts";
 import { withRuns } from "../line/first-due.ts";
@@ -201,7 +200,7 @@ function isFresh(tx: Tx, until: number): boolean {
 export async function listen(
   tx: Tx,
   { listener, after, limit }: Verbs["listen"]["in"],
-): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
+): Promise<EventsAfter> {
   const row = await tx.get<{ until: number }>(LISTENER, listener);
   if (!row) tx.events.listeners++;
   if (!row || !isFresh(tx, row.until)) tx.send(SET_LISTENER, listener, tx.now + BOUNDS.listenerLease);

@@ -1,29 +1,23 @@
 import type { DibsEvent } from "../../../core/events.ts";
+import type { EventsAfter } from "../../../engine/engine.ts";
 import { EventAllowance } from "../../../engine/event-allowance.ts";
+import { bodyOf, EVENTS_PER_ROW, EventReading, type EventRow } from "../../../engine/event-rows.ts";
 import type { Tx } from "./tx.ts";
 
-/**
- * The events of a transaction. Verbs announce them, and Tx.finish writes them before the commit, while a reader
- * listens.
- */
-
-/** Events of one row. */
-const ROW = 500;
 /** Rows that are read at once. */
 const ROWS = 16;
 
-// A row has the events of a commit, or a part of them, as a JSON list; `n` is the number of the last one. A row for each
-// event cost more than the task it told of.
 const INSERT_EVENTS = `INSERT INTO event (n, body) VALUES (?, ?)`;
 const EVENTS = `SELECT n, body FROM event WHERE n > ? ORDER BY n LIMIT ${ROWS}`;
 
 /**
- * What a transaction tells those who listen. Every event gets a number. Above what EventAllowance grants events are
- * numbered and not written: readers see the numbers that are missing, and tell a gap.
+ * The events of a transaction. Verbs announce them, and Tx writes them before the commit, while a reader listens. Every
+ * event gets a number. Events above what EventAllowance grants are
+ * numbered and not written: readers see that numbers are missing, and report a gap.
  */
 export class Events {
   readonly #tx: Tx;
-  #bodies: string[] = [];
+  #texts: string[] = [];
   /** The number of the last of them. */
   #last = 0;
   readonly #allowance = new EventAllowance();
@@ -36,12 +30,12 @@ export class Events {
     const tx = this.#tx;
     const n = ++tx.event;
     if (!this.#allowance.take(tx.awake)) return;
-    if (this.#bodies.length === ROW || n !== this.#last + 1) this.write();
-    this.#bodies.push(JSON.stringify(event));
+    if (this.#texts.length === EVENTS_PER_ROW || n !== this.#last + 1) this.write();
+    this.#texts.push(JSON.stringify(event));
     this.#last = n;
   }
 
-  /** Counts so many events where the next one would not be written; answers whether. Who announces many asks before making them. */
+  /** Counts so many events if the next one would not be written, and returns whether it did. Callers with many events ask first. */
   skip(count: number): boolean {
     if (this.#allowance.isOpen(this.#tx.awake)) return false;
     this.#allowance.skip(count);
@@ -50,37 +44,28 @@ export class Events {
   }
 
   write(): void {
-    if (this.#bodies.length === 0) return;
-    const body = `[${this.#bodies.join(",")}]`;
-    this.#bodies = [];
+    if (this.#texts.length === 0) return;
+    const body = bodyOf(this.#texts);
+    this.#texts = [];
     this.#tx.run(INSERT_EVENTS, this.#last, body);
   }
 
   /** After a rollback. */
   forget(): void {
-    this.#bodies = [];
+    this.#texts = [];
   }
 
-  /** At most `limit` after number `after`, up to the first that is missing between them. */
-  after(after: number, limit: number): { events: DibsEvent[]; cursor: number; missed: number } {
+  /** At most `limit` events after number `after`. */
+  after(after: number, limit: number): EventsAfter {
     this.write();
-    const events: DibsEvent[] = [];
-    let [missed, cursor, more] = [0, after, true];
-    while (more) {
-      const rows = this.#tx.all<{ n: number; body: string }>(EVENTS, cursor);
-      more = rows.length === ROWS;
-      for (const { n, body } of rows) {
-        const told = JSON.parse(body) as DibsEvent[];
-        const first = Math.max(n - told.length + 1, cursor + 1);
-        if (events.length === 0) missed = first - after - 1;
-        else if (first !== cursor + 1) return { events, cursor, missed };
-        const part = told.slice(first - n - 1).slice(0, limit - events.length);
-        events.push(...part);
-        cursor = first + part.length - 1;
-        if (events.length === limit) return { events, cursor, missed };
+    const reading = new EventReading(after, limit);
+    for (;;) {
+      const rows = this.#tx.all<EventRow>(EVENTS, reading.cursor);
+      for (const row of rows) {
+        reading.add(row);
+        if (reading.isFull) break;
       }
+      if (reading.isFull || rows.length < ROWS) return reading.end(this.#tx.event);
     }
-    if (events.length > 0) return { events, cursor, missed };
-    return { events, cursor: this.#tx.event, missed: this.#tx.event - after };
   }
 }

@@ -1,6 +1,5 @@
-import type { DibsEvent } from "../../../core/events.ts";
 import type { EndState } from "../../../core/task.ts";
-import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
+import { BOUNDS, type EventsAfter, type Verbs } from "../../../engine/engine.ts";
 import { dueDocuments } from "./documents.ts";
 import { pruneGates } from "../limits/gates.ts";
 import { NEVER } from "../line/line.ts";
@@ -122,7 +121,7 @@ const SET_LISTENER = `INSERT OR REPLACE INTO listener (name, until) VALUES (?, ?
 export function listenOnly(
   tx: Tx,
   { listener, after, limit }: Verbs["listen"]["in"],
-): { events: DibsEvent[]; cursor: number; missed: number } | undefined {
+): EventsAfter | undefined {
   const row = tx.get<{ until: number }>(LISTENER, listener);
   return row && isFresh(tx, row.until) ? tx.events.after(after ?? tx.event, limit) : undefined;
 }
@@ -132,10 +131,7 @@ function isFresh(tx: Tx, until: number): boolean {
   return until - tx.awake > (BOUNDS.listenerLease * 2) / 3;
 }
 
-export function listen(
-  tx: Tx,
-  { listener, after, limit }: Verbs["listen"]["in"],
-): { events: DibsEvent[]; cursor: number; missed: number } {
+export function listen(tx: Tx, { listener, after, limit }: Verbs["listen"]["in"]): EventsAfter {
   const row = tx.get<{ until: number }>(LISTENER, listener);
   if (!row) tx.listeners++;
   if (!row || !isFresh(tx, row.until)) tx.run(SET_LISTENER, listener, tx.awake + BOUNDS.listenerLease);
