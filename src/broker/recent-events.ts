@@ -1,30 +1,36 @@
 import { EventPage } from "../core/event-page.ts";
-import { gapText, spanOf, spanOfAll, timeOf } from "../core/event-text.ts";
+import { isImportant } from "../core/events.ts";
+import { gapText, spanOf, spanOfAll, timeOf, typeOf } from "../core/event-text.ts";
 
 /** Events that the store returned together; gaps among them stand for the numbers that are missing. */
-interface Stretch {
+interface Segment {
   first: number;
   last: number;
   page: EventPage;
 }
 
-/** Where a reader stands, and what it gets next. */
-export interface Taken {
-  /** The number of the last event it then knows of. */
+/** What a reader gets next. */
+export interface ReadEvents {
+  /** The number of the last event that it then knows. */
   cursor: number;
-  /** How many it has missed before the first event of the page. */
+  /** How many it missed before the first event of the page. */
   missed: number;
-  /** Undefined: it has missed some, and there is nothing after them yet. */
+  /** Undefined: it missed some, and there is nothing after them yet. */
   page: EventPage | undefined;
 }
 
-/** The latest events, for readers that each stand somewhere else. Numbers are the store's. */
+/**
+ * The latest events, for readers at different positions, and important events from before them. The store assigns the
+ * numbers.
+ */
 export class RecentEvents {
   readonly #most: number;
-  readonly #stretches: Stretch[] = [];
+  readonly #segments: Segment[] = [];
+  /** How many segments at the front have only important events left. */
+  #thinned = 0;
   #last: number;
   #count = 0;
-  /** The pages that were last joined from several stretches: readers in step share them. */
+  /** The pages that were last joined from several segments: readers at the same position share them. */
   readonly #joined = new Map<string, EventPage>();
 
   /** @param last the number of the last event before these; @param most how many are kept */
@@ -33,7 +39,7 @@ export class RecentEvents {
     this.#most = most;
   }
 
-  /** The number of the last event, kept or not. */
+  /** The number of the last event, in memory or not. */
   get last(): number {
     return this.#last;
   }
@@ -44,52 +50,63 @@ export class RecentEvents {
     const missed = first - this.#last - 1;
     this.#last = cursor;
     if (events.length === 0) return missed;
-    this.#stretches.push({ first, last: cursor, page: EventPage.ofTexts(events) });
+    this.#segments.push({ first, last: cursor, page: EventPage.ofTexts(events) });
     this.#count += events.length;
-    while (this.#count > this.#most && this.#stretches.length > 1)
-      this.#count -= this.#stretches.shift()!.page.length;
+    while (this.#count > this.#most && this.#segments.length > this.#thinned + 1) this.#thin();
     return missed;
   }
 
+  /** Leaves only the important events of the oldest segment that has others. */
+  #thin(): void {
+    const oldest = this.#segments[this.#thinned]!;
+    this.#count -= oldest.page.length;
+    const important = importantOf(oldest);
+    if (!important) return void this.#segments.splice(this.#thinned, 1);
+    this.#segments[this.#thinned++] = important;
+    if (this.#thinned <= MOST_THINNED) return;
+    this.#segments.shift();
+    this.#thinned--;
+  }
+
   /** What comes after event `cursor`, at most about `limit` events. Undefined: nothing yet. */
-  after(cursor: number, limit: number): Taken | undefined {
+  after(cursor: number, limit: number): ReadEvents | undefined {
     if (cursor >= this.#last) return undefined;
     const at = this.#find(cursor);
-    const found = this.#stretches[at];
+    const found = this.#segments[at];
     if (!found) return { cursor: this.#last, missed: this.#last - cursor, page: undefined };
     if (cursor >= found.first) return restOf(found, cursor);
     const missed = found.first - cursor - 1;
     const end = this.#endOf(at, limit);
-    return { cursor: this.#stretches[end - 1]!.last, missed, page: this.#join(at, end) };
+    return { cursor: this.#segments[end - 1]!.last, missed, page: this.#join(at, end) };
   }
 
-  /** The first stretch that has something after `cursor`. */
+  /** The first segment that has something after `cursor`. */
   #find(cursor: number): number {
-    let [low, high] = [0, this.#stretches.length];
+    let [low, high] = [0, this.#segments.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.#stretches[middle]!.last > cursor) high = middle;
+      if (this.#segments[middle]!.last > cursor) high = middle;
       else low = middle + 1;
     }
     return low;
   }
 
-  /** Behind the last stretch that fits in. */
+  /** Behind the last segment that fits in. */
   #endOf(at: number, limit: number): number {
-    let [end, count] = [at + 1, this.#stretches[at]!.page.length];
-    for (; end < this.#stretches.length; end++) {
-      count += this.#stretches[end]!.page.length;
+    let [end, count] = [at + 1, this.#segments[at]!.page.length];
+    for (; end < this.#segments.length; end++) {
+      count += this.#segments[end]!.page.length;
       if (count > limit) break;
     }
     return end;
   }
 
   #join(at: number, end: number): EventPage {
-    if (end === at + 1) return this.#stretches[at]!.page;
-    const key = `${this.#stretches[at]!.first} ${this.#stretches[end - 1]!.last}`;
+    if (end === at + 1) return this.#segments[at]!.page;
+    const key = `${this.#segments[at]!.first} ${this.#segments[end - 1]!.last}`;
     let page = this.#joined.get(key);
     if (!page) {
-      page = EventPage.ofTexts(joinedTexts(this.#stretches.slice(at, end)));
+      page = EventPage.ofTexts(joinedTexts(this.#segments.slice(at, end)));
       this.#joined.set(key, page);
       if (this.#joined.size > MOST_JOINED) this.#joined.delete(this.#joined.keys().next().value!);
     }
@@ -98,9 +115,27 @@ export class RecentEvents {
 }
 
 const MOST_JOINED = 8;
+const MOST_THINNED = 200;
 
-/** For a reader that began in the middle of a stretch. */
-function restOf({ first, last, page }: Stretch, cursor: number): Taken {
+/** The part of a segment from its first important event to its last, with gaps for the others. */
+function importantOf({ first, page }: Segment): Segment | undefined {
+  const texts: string[] = [];
+  let [start, end, next] = [0, 0, first];
+  for (const text of page.texts) {
+    const n = next;
+    next += spanOf(text);
+    const type = typeOf(text);
+    if (type === "gap" || !isImportant(type)) continue;
+    if (texts.length === 0) start = n;
+    else if (n > end + 1) texts.push(gapText(timeOf(text), n - end - 1));
+    texts.push(text);
+    end = n;
+  }
+  return texts.length > 0 ? { first: start, last: end, page: EventPage.ofTexts(texts) } : undefined;
+}
+
+/** For a reader that began in the middle of a segment. */
+function restOf({ first, last, page }: Segment, cursor: number): ReadEvents {
   const { texts } = page;
   let [at, next] = [0, first];
   while (next <= cursor) next += spanOf(texts[at++]!);
@@ -108,10 +143,10 @@ function restOf({ first, last, page }: Stretch, cursor: number): Taken {
 }
 
 /** Their events, with a gap where some are missing between two of them. */
-function joinedTexts(stretches: readonly Stretch[]): string[] {
+function joinedTexts(segments: readonly Segment[]): string[] {
   const texts: string[] = [];
-  for (const [index, { first, page }] of stretches.entries()) {
-    const missed = index === 0 ? 0 : first - stretches[index - 1]!.last - 1;
+  for (const [index, { first, page }] of segments.entries()) {
+    const missed = index === 0 ? 0 : first - segments[index - 1]!.last - 1;
     if (missed > 0) texts.push(gapText(timeOf(page.texts[0]!), missed));
     for (const text of page.texts) texts.push(text);
   }

@@ -57,3 +57,11 @@ export type DibsEvent =
   | { type: ScheduleEventType; at: number; queue: string; schedule: string }
   | { type: "worker.joined" | "worker.left" | "worker.lost"; at: number; worker: string; detail?: string }
   | { type: "gap"; at: number; missed: number };
+
+/**
+ * Events that somebody may have to act on, and of which there are few: dead letters, workers, and changes to queues,
+ * subscriptions and schedules. Where not all events can be kept, these are dropped last.
+ */
+export function isImportant(type: DibsEvent["type"]): boolean {
+  return type === "task.dead" || !type.startsWith("task.");
+}

@@ -421,6 +421,10 @@ export const BOUNDS = {
   /** Events that an engine writes at once, and per second. Above that it may only count them: event-allowance.ts. */
   eventBurst: 10_000,
   eventRate: 20_000,
+  /** Important events that it writes beyond that, at once and per second. */
+  eventReserve: 1_000,
+  /** The last rows of events are stored for slow listeners even if their numbers are older than `events`. */
+  eventRows: 200,
   /**
    * A listener's registration expires after this many awake milliseconds. A call renews it once a third of that has
    * passed.

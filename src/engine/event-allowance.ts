@@ -1,46 +1,56 @@
+import { type DibsEvent, isImportant } from "../core/events.ts";
 import { BOUNDS } from "./engine.ts";
 
-/** What a skipped event takes from the allowance; a written one takes 1. Above twice the rate no event is written. */
+/** What a skipped event takes from the allowance; a written one takes 1. Above twice the rate, no event is written. */
 const PRICE_OF_SKIPPED = 0.5;
-/**
- * After skipping, writing resumes with at least this many in a row: readers get pages, instead of one event per gap.
- */
+/** After some were skipped, writing resumes with at least so many in a row: readers get pages, not one event per gap. */
 const RESUME_AT = 1_000;
 
 /**
- * Which events a process writes while a reader listens: BOUNDS.eventBurst at once and BOUNDS.eventRate per second. No
- * reader keeps up with more, so above that events are only counted, which costs almost nothing. Skipped events use the
- * allowance too: the further the rate is above the bound, the fewer are written. Each engine has one.
+ * Decides which events a connection writes while somebody listens: BOUNDS.eventBurst at once and BOUNDS.eventRate a
+ * second. Nobody reads more than that. Above it, events are only counted, which costs next to nothing. Skipped events use
+ * up the allowance too: the further the rate is above the bound, the fewer are written.
+ *
+ * Important events have a reserve of their own, BOUNDS.eventReserve at once and a second, so that a flood of adds does not
+ * hide a dead letter.
  */
 export class EventAllowance {
   #left: number = BOUNDS.eventBurst;
-  #isTelling = true;
+  #reserve: number = BOUNDS.eventReserve;
+  #isWriting = true;
   #refilledAt: number | undefined;
 
-  /** Takes one event and returns whether to write it. `awake` is the current time, in awake milliseconds. */
-  take(awake: number): boolean {
-    const isGranted = this.isOpen(awake);
-    if (isGranted) this.#left--;
-    else this.skip(1);
-    return isGranted;
+  /** Takes one event, and returns whether it is to be written; `awake` is now, in awake milliseconds. */
+  take(awake: number, type: DibsEvent["type"]): boolean {
+    if (this.isOpen(awake)) {
+      this.#left--;
+      return true;
+    }
+    if (this.#reserve >= 1 && isImportant(type)) {
+      this.#reserve--;
+      return true;
+    }
+    this.skip(1);
+    return false;
   }
 
-  /** Whether the next event is to be written. */
+  /** Whether the next event is to be written, whatever its type. */
   isOpen(awake: number): boolean {
     if (awake !== this.#refilledAt) this.#refill(awake);
-    return this.#isTelling && this.#left >= 1;
+    return this.#isWriting && this.#left >= 1;
   }
 
-  /** `count` events are only counted. */
+  /** So many events are only counted. */
   skip(count: number): void {
-    this.#isTelling = false;
+    this.#isWriting = false;
     this.#left = Math.max(-BOUNDS.eventBurst, this.#left - PRICE_OF_SKIPPED * count);
   }
 
   #refill(awake: number): void {
-    const earned = ((awake - (this.#refilledAt ?? awake)) * BOUNDS.eventRate) / 1_000;
+    const seconds = Math.max(0, awake - (this.#refilledAt ?? awake)) / 1_000;
     this.#refilledAt = awake;
-    this.#left = Math.min(BOUNDS.eventBurst, this.#left + Math.max(0, earned));
-    this.#isTelling ||= this.#left >= RESUME_AT;
+    this.#left = Math.min(BOUNDS.eventBurst, this.#left + seconds * BOUNDS.eventRate);
+    this.#reserve = Math.min(BOUNDS.eventReserve, this.#reserve + seconds * BOUNDS.eventReserve);
+    this.#isWriting ||= this.#left >= RESUME_AT;
   }
 }

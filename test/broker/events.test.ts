@@ -124,6 +124,8 @@ describe("recent events", () => {
     );
   const idsOf = (page: EventPage | undefined) =>
     page?.events.map((event) => (event.type === "gap" ? `gap of ${event.missed}` : taskOf(event)));
+  const typesOf = (page: EventPage | undefined) =>
+    page?.events.map((event) => (event.type === "gap" ? `gap of ${event.missed}` : event.type));
   const taskOf = (event: DibsEvent): number => Number("taskId" in event && event.taskId);
 
   test("recent events are returned in order, joined up to a limit", () => {
@@ -159,6 +161,32 @@ describe("recent events", () => {
     const kept = new RecentEvents(0, 100);
     kept.append(numbered(1, 5), 5);
     expect(idsOf(kept.after(3, 100)!.page)).toEqual([4, 5]);
+  });
+
+  test("keep the important ones for longer", () => {
+    const kept = new RecentEvents(0, 10);
+    const paused = JSON.stringify({ type: "queue.paused", at: 0, queue: "q" });
+    const dead = JSON.stringify({ type: "task.dead", at: 0, queue: "q", taskId: "8" });
+    kept.append([...numbered(1, 3), paused, ...numbered(5, 7), dead, ...numbered(9, 10)], 10);
+    for (let n = 11; n <= 100; n += 5) kept.append(numbered(n, n + 4), n + 4);
+    const taken = kept.after(0, 1_000)!;
+    expect([taken.missed, taken.cursor]).toEqual([3, 100]);
+    const added = Array.from({ length: 10 }, () => "task.added");
+    expect(typesOf(taken.page)).toEqual(["queue.paused", "gap of 3", "task.dead", "gap of 82", ...added]);
+    // A reader that has seen one of them, and one that has seen what came after them.
+    const second = kept.after(4, 1)!;
+    expect([second.missed, second.cursor, typesOf(second.page)]).toEqual([0, 8, ["gap of 3", "task.dead"]]);
+    expect(kept.after(50, 1_000)).toMatchObject({ missed: 40, cursor: 100 });
+  });
+
+  test("keep a bounded number of important ones", () => {
+    const kept = new RecentEvents(0, 10);
+    for (let n = 1; n <= 5_000; n++) {
+      kept.append([JSON.stringify({ type: "queue.paused", at: n, queue: "q" })], n);
+    }
+    const { missed, page } = kept.after(0, 10_000)!;
+    expect(page!.length).toBeLessThan(300);
+    expect(missed + page!.length).toBe(5_000);
   });
 
   test("can be read from within a gap in a page", () => {

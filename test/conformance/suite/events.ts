@@ -179,6 +179,21 @@ export function events(start: Start): void {
     });
   });
 
+  describe("more events than readers can take in", () => {
+    test("a dead letter and a paused queue are told in a flood of adds", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, {});
+      const heard = listen(port);
+      for (let round = 0; round < 3; round++) await addNamed(port, numbered(9_000));
+      const held = await claimOne(port);
+      await reject(port, held, failure("never"));
+      await port.pause(QUEUE, true);
+      const seen = await eventsUntil(heard, "queue.paused");
+      const told = seen.filter(({ type }) => type === "task.dead" || type === "queue.paused");
+      expect(told).toMatchObject([{ type: "task.dead", taskId: held.id }, { type: "queue.paused" }]);
+    });
+  });
+
   describe("a reader that is too slow", () => {
     test("a reader that is too slow gets the number of missed events", async () => {
       const { port, clock } = await start();

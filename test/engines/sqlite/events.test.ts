@@ -28,13 +28,20 @@ function listening() {
   const listen = (after: number, limit = 100_000) => ask({ verb: "listen", listener: "l", after, limit });
   /** What is told and missed after event `cursor`, up to the end. */
   const all = (cursor: number) => {
-    const seen = { told: 0, missed: 0, cursor };
+    const seen = { told: 0, missed: 0, cursor, types: [] as string[] };
     for (;;) {
       const page = listen(seen.cursor, 1_000);
       if (page.cursor === seen.cursor) return seen;
-      seen.told += page.events.length;
       seen.missed += page.missed;
       seen.cursor = page.cursor;
+      for (const event of page.events.map((text) => JSON.parse(text) as DibsEvent)) {
+        if (event.type === "gap") {
+          seen.missed += event.missed;
+        } else {
+          seen.told++;
+          seen.types.push(event.type);
+        }
+      }
     }
   };
   const advance = (ms: number) => {
@@ -71,6 +78,36 @@ test("events above the rate are counted and not written", () => {
   const { told, missed } = all(start);
   expect(told + missed).toBe(rounds * 10_000 + 1);
   expect(told).toBe(BOUNDS.eventBurst);
+});
+
+test("important events above the rate are written, and stored through a flood", () => {
+  const { start, run, ask, add, all } = listening();
+  const flood = (): void => void add(3 * BOUNDS.events);
+  flood();
+  run([
+    { verb: "pause", queue: QUEUE, paused: true },
+    { verb: "pause", queue: QUEUE, paused: false },
+  ]);
+  flood();
+  const { tasks } = ask({ verb: "claim", queues: [QUEUE], max: 1, worker: "w" });
+  const error = { name: "Error", message: "it broke", stack: null };
+  run(
+    tasks.map(({ id, fence }): Op => ({ verb: "settle", id, fence, settlement: { kind: "reject", error } })),
+  );
+  flood();
+  run([{ verb: "prune", limit: 1_000 }]);
+  const { types } = all(start);
+  for (const type of ["queue.paused", "queue.resumed", "task.dead"]) expect(types).toContain(type);
+});
+
+test("important events have a bound too", () => {
+  const { start, run, add, all } = listening();
+  add(3 * BOUNDS.events);
+  const turns = 2 * BOUNDS.eventReserve;
+  for (let turn = 0; turn < turns; turn++) run([{ verb: "pause", queue: QUEUE, paused: turn % 2 === 0 }]);
+  const { types } = all(start);
+  const told = types.filter((type) => type === "queue.paused" || type === "queue.resumed");
+  expect(told).toHaveLength(BOUNDS.eventReserve);
 });
 
 test("events at the rate are all written", () => {

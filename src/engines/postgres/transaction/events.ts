@@ -46,7 +46,7 @@ export class Events {
   announce(event: DibsEvent): void {
     if (this.listeners === 0) return;
     const n = ++this.#count;
-    if (!this.#allowance.take(this.#tx.now)) return;
+    if (!this.#allowance.take(this.#tx.now, event.type)) return;
     let row = this.#rows.at(-1);
     if (!row || row.n !== n - 1 || row.texts.length === EVENTS_PER_ROW)
       this.#rows.push((row = { n, texts: [] }));

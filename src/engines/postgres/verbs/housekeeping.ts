@@ -181,12 +181,16 @@ async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<vo
 
 const FORGET_LISTENERS = `DELETE FROM dibs.listener WHERE until <= $1`;
 const DELETE_EVENTS = `DELETE FROM dibs.event WHERE n <= $1`;
+// In a flood most events are only counted. By numbers alone, the important ones among them would be old at once.
+const DELETE_OLD_EVENTS = `
+  DELETE FROM dibs.event WHERE n <= $1 AND n <= (SELECT n FROM dibs.event ORDER BY n DESC LIMIT 1 OFFSET $2::int8)`;
 
 async function pruneEvents(tx: Tx): Promise<void> {
   tx.events.listeners -= await tx.run(FORGET_LISTENERS, tx.now);
   const last = await tx.events.last();
   // The last row stays: the next event gets the number after it.
-  await tx.run(DELETE_EVENTS, tx.events.listeners === 0 ? last - 1 : last - BOUNDS.events);
+  if (tx.events.listeners === 0) await tx.run(DELETE_EVENTS, last - 1);
+  else await tx.run(DELETE_OLD_EVENTS, last - BOUNDS.events, BOUNDS.eventRows);
 }
 
 const LISTENER = `SELECT until FROM dibs.listener WHERE name = $1`;

@@ -29,7 +29,7 @@ export class Events {
   announce(event: DibsEvent): void {
     const tx = this.#tx;
     const n = ++tx.event;
-    if (!this.#allowance.take(tx.awake)) return;
+    if (!this.#allowance.take(tx.awake, event.type)) return;
     if (this.#texts.length === EVENTS_PER_ROW || n !== this.#last + 1) this.write();
     this.#texts.push(JSON.stringify(event));
     this.#last = n;

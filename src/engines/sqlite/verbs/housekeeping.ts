@@ -107,11 +107,15 @@ function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): void {
 
 const FORGET_LISTENERS = `DELETE FROM listener WHERE until <= ?`;
 const DELETE_EVENTS = `DELETE FROM event WHERE n <= ?`;
+// In a flood most events are only counted. By numbers alone, the important ones among them would be old at once.
+const DELETE_OLD_EVENTS = `
+  DELETE FROM event WHERE n <= ? AND n <= (SELECT n FROM event ORDER BY n DESC LIMIT 1 OFFSET ?)`;
 
 function pruneEvents(tx: Tx): void {
   tx.events.write();
   tx.listeners -= tx.run(FORGET_LISTENERS, tx.awake);
-  tx.run(DELETE_EVENTS, tx.listeners === 0 ? tx.event : tx.event - BOUNDS.events);
+  if (tx.listeners === 0) tx.run(DELETE_EVENTS, tx.event);
+  else tx.run(DELETE_OLD_EVENTS, tx.event - BOUNDS.events, BOUNDS.eventRows);
 }
 
 const LISTENER = `SELECT until FROM listener WHERE name = ?`;
