@@ -1,11 +1,14 @@
 // A client that does not read its answers must not cost more than a buffer, nor stay forever.
 
 import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { connect, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
 import type { EventPage } from "../../src/core/event-page.ts";
+import type { DibsEvent } from "../../src/core/events.ts";
 import type { Port } from "../../src/core/port.ts";
+import { BOUNDS } from "../../src/engine/engine.ts";
 import type { ServerOptions } from "../../src/server/server.ts";
 import { startServer } from "./start.ts";
 
@@ -44,6 +47,39 @@ async function askAndSleep(url: string, path: string): Promise<Socket> {
   return socket;
 }
 
+/** Follows the events, and reads nothing of them yet. */
+async function follow(url: string): Promise<IncomingMessage> {
+  const request = get(`${url}/v1/events`);
+  onTestFinished(() => void request.destroy());
+  request.on("error", () => {});
+  const [answer] = (await once(request, "response")) as [IncomingMessage];
+  return answer.setEncoding("utf8");
+}
+
+/** The events that an answer still brings, up to the first of a type, or to its end. */
+async function readToEnd(
+  answer: IncomingMessage,
+  last?: DibsEvent["type"],
+): Promise<{ events: DibsEvent[] }> {
+  const events: DibsEvent[] = [];
+  let rest = "";
+  try {
+    for await (const part of answer) {
+      const records = (rest + part).split("\n\n");
+      rest = records.pop()!;
+      for (const record of records) {
+        const data = record.split("\n").find((line) => line.startsWith("data: "));
+        if (data !== undefined) events.push(JSON.parse(data.slice("data: ".length)) as DibsEvent);
+      }
+      if (last !== undefined && events.some(({ type }) => type === last)) break;
+    }
+  } catch (error) {
+    // The connection was cut.
+    expect((error as NodeJS.ErrnoException).code).toBe("ECONNRESET");
+  }
+  return { events };
+}
+
 /** A cut connection is noticed by reading or by writing. */
 async function isCut(socket: Socket): Promise<void> {
   const closed = once(socket, "close");
@@ -67,6 +103,40 @@ describe("readers that read nothing", () => {
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
     expect(taken()).toBeLessThan(added);
+  });
+
+  test("a reader of events that was cut off can tell that its answer is incomplete", async () => {
+    const { store, server, isOver } = await setUp({ readMs: 300 });
+    const answer = await follow(server.url);
+    const queue = "q".repeat(128);
+    while (!isOver()) {
+      await store.add(tasksOf(queue, 1_000));
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    const { events } = await readToEnd(answer);
+    // Whatever had arrived by then is whole, and the answer is not.
+    for (const { type } of events) expect(type).toMatch(/^(queue.created|task.added|gap)$/);
+    expect(answer.complete).toBe(false);
+  });
+
+  test("a reader of events that paused gets whole events afterwards, and the number of missed ones", async () => {
+    const { store, server, taken } = await setUp({});
+    await store.declare("q", {});
+    const answer = await follow(server.url);
+    let added = 0;
+    // More than the kernel's buffers take, so that some have to wait.
+    while (added - taken() < 2 * BOUNDS.events) {
+      await store.add(tasksOf("q", 5_000));
+      added += 5_000;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    await store.pause("q", true);
+    const { events } = await readToEnd(answer, "queue.paused");
+    const missed = events.reduce((sum, event) => sum + (event.type === "gap" ? event.missed : 0), 0);
+    const told = events.filter(({ type }) => type === "task.added");
+    expect(told.length + missed).toBe(added);
+    const ids = told.map((event) => "taskId" in event && event.taskId);
+    expect(new Set(ids).size).toBe(ids.length);
   });
 
   test("an idle stream of events gets keep-alive comments", async () => {
