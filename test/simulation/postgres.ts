@@ -89,7 +89,7 @@ export class PostgresSubject implements Subject {
     const { options, link } = await prepared;
     await link.exec(emptied(options.schema));
     await link.all(
-      `UPDATE dibs.store SET salt = $1, revision = 0, epoch = epoch + 1, event = 0 WHERE one = 1`,
+      `UPDATE dibs.store SET salt = $1, revision = 0, epoch = epoch + 1 WHERE one = 1`,
       this.#salt,
     );
     return this.#connect();
