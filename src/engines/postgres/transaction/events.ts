@@ -26,8 +26,8 @@ interface Row {
 
 /**
  * The events of a transaction. Verbs announce them, and Tx writes them before the commit, while a reader listens. Every
- * event gets a number. Events above what EventAllowance grants are
- * numbered and not written: readers see that numbers are missing, and report a gap.
+ * event gets a number. Events above what EventAllowance grants are numbered and not written: readers see that numbers are
+ * missing, and report a gap.
  */
 export class Events {
   /** How many listen. */

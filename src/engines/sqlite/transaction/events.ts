@@ -12,8 +12,8 @@ const EVENTS = `SELECT n, body FROM event WHERE n > ? ORDER BY n LIMIT ${ROWS}`;
 
 /**
  * The events of a transaction. Verbs announce them, and Tx writes them before the commit, while a reader listens. Every
- * event gets a number. Events above what EventAllowance grants are
- * numbered and not written: readers see that numbers are missing, and report a gap.
+ * event gets a number. Events above what EventAllowance grants are numbered and not written: readers see that numbers are
+ * missing, and report a gap.
  */
 export class Events {
   readonly #tx: Tx;
