@@ -4,14 +4,14 @@ import { crashPipelines } from "./flows/pipelines.ts";
 import { endSubjects } from "./postgres.ts";
 import { isLong } from "../run/long.ts";
 
-// As on the other stores (flows.test.ts), where a commit takes longer than there. More by hand:
+// As on the other stores (flows.test.ts), where a commit takes longer. More runs manually:
 // npm run simulate -- --flows --seeds 1000 --engine postgres; and with --pipelines.
 const [seeds, most] = isLong ? [40, 20] : [6, 5];
 
 afterAll(endSubjects);
 
 test(
-  "steps, signals and verdicts come to their end on postgres, wherever a process dies",
+  "steps, signals and verdicts complete on postgres, wherever a process dies",
   { timeout: 120_000 + seeds * 10_000 },
   async () => {
     let runs = 0;
@@ -22,7 +22,7 @@ test(
 );
 
 test(
-  "runs of a pipeline come to their end on postgres, stage by stage and joined once, wherever a process dies",
+  "runs of a pipeline complete on postgres, stage by stage and joined once, wherever a process dies",
   { timeout: 120_000 + seeds * 10_000 },
   async () => {
     let runs = 0;

@@ -2,10 +2,10 @@ import { expect, test } from "vitest";
 import { crashEverywhere } from "./flows/crashes.ts";
 import { crashPipelines } from "./flows/pipelines.ts";
 
-// On PostgreSQL: flows-postgres.test.ts. More by hand: npm run simulate -- --flows --seeds 1000 --engine sqlite
-// A new file takes SQLite longer than a flow: there some of the crashes are tried.
+// On PostgreSQL: flows-postgres.test.ts. More runs manually: npm run simulate -- --flows --seeds 1000 --engine sqlite
+// Creating a file takes SQLite longer than a flow: there only some of the crashes are tried.
 test.each([{ engine: "memory" }, { engine: "sqlite", most: 10 }] as const)(
-  "steps, signals and verdicts come to their end on $engine, wherever a process dies",
+  "steps, signals and verdicts complete on $engine, wherever a process dies",
   { timeout: 120_000 },
   async (options) => {
     let runs = 0;
@@ -14,9 +14,9 @@ test.each([{ engine: "memory" }, { engine: "sqlite", most: 10 }] as const)(
   },
 );
 
-// More by hand: npm run simulate -- --pipelines --seeds 1000 --engine sqlite
+// More runs manually: npm run simulate -- --pipelines --seeds 1000 --engine sqlite
 test.each(["memory", "sqlite"] as const)(
-  "runs of a pipeline come to their end on %s, stage by stage and joined once, wherever a process dies",
+  "runs of a pipeline complete on %s, stage by stage and joined once, wherever a process dies",
   { timeout: 120_000 },
   async (engine) => {
     let runs = 0;

@@ -12,7 +12,7 @@ const LISTENERS = ["ear", "eye"] as const;
 const DOCUMENTS = ["a", "b", "c"] as const;
 const STATES = [...PENDING_STATES, ...END_STATES] as const;
 
-/** How often each verb comes. A seed bends these, so that each has a character of its own. */
+/** How frequent each verb is. A seed varies these, so that seeds differ. */
 const WEIGHTS: Record<VerbName, number> = {
   declare: 4,
   pause: 3,
@@ -61,19 +61,19 @@ const WEIGHTS: Record<VerbName, number> = {
 
 type Makers = { [V in VerbName]: () => Op<V> };
 
-/** Makes batches of operations such as many careless clients would send. */
+/** Creates batches of operations such as many careless clients would send. */
 export class Generator {
   readonly #random: Random;
   readonly #known: Known;
   readonly #weights: Record<VerbName, number>;
   readonly #habits: Habits;
 
-  /** Whether there are limits to what may start. */
+  /** Whether there are limits. */
   get isLimited(): boolean {
     return this.#habits.limited;
   }
 
-  /** Whether there are runs among what is made. */
+  /** Whether there are runs. */
   get hasRuns(): boolean {
     return this.#habits.runs > 0;
   }
@@ -86,7 +86,7 @@ export class Generator {
     this.#known = known;
     this.#weights = { ...WEIGHTS };
     for (const verb of Object.keys(WEIGHTS) as VerbName[]) this.#weights[verb] *= random.pick([0.3, 1, 1, 2]);
-    // While somebody listens, an engine has to tell of each task on its own.
+    // While there is a listener, an engine must write an event for each task.
     if (random.chance(0.5)) this.#weights.listen = 0;
     this.#habits = drawHabits(random);
     this.#inputs = new Inputs(random, this.#habits);
@@ -102,7 +102,7 @@ export class Generator {
     );
   }
 
-  /** What processes send that have nothing else to do: one thing at a time, and nothing particular about it. */
+  /** What idle processes send: one ordinary operation at a time. */
   plain(): Op[] {
     const { between, pick, weighted } = this.#random;
     const { sessions, claims } = this.#known;
@@ -125,11 +125,11 @@ export class Generator {
     return [{ verb: "claim", queues: [queue], max: between(1, 3), worker, session }];
   }
 
-  /** What a busy worker sends: it settles what it has done and asks for more, in one batch. */
+  /** What a busy worker sends: it settles what it has done and claims more, in one batch. */
   #turn(): Op[] {
     const { chance, between, pick } = this.#random;
     const held = this.#known.claims.slice(-between(1, this.#habits.bulk ? 80 : 6));
-    // Now and then with a fence of somebody else's, or twice.
+    // Sometimes with another worker's fence, or twice.
     const refs = held.map((claim) =>
       chance(0.06) ? { ...claim, fence: claim.fence + pick([-1, 1]) } : claim,
     );
@@ -300,7 +300,7 @@ export class Generator {
     };
   }
 
-  /** A verifier has a verdict, mostly on what it was asked for. */
+  /** A verifier's verdict, mostly on the result that it was asked about. */
   #settlement({ fence }: ClaimRef): Settlement {
     const { pick, chance } = this.#random;
     const asked = this.#known.asked.get(fence) ?? (chance(0.02) ? { id: this.#id(), fence } : undefined);
@@ -334,7 +334,7 @@ export class Generator {
     return {
       ...maybe(0.2, () => ({ ids: [this.#id(), this.#id()] })),
       ...maybe(0.2, () => ({ pattern: this.#known.patterns.at(-1) ?? "Error: none" })),
-      // With the signs that mean something in SQL, and letters beyond ASCII.
+      // With characters that mean something in SQL, and letters beyond ASCII.
       ...maybe(0.3, () => ({
         error: pick(["TIMEOUT", "über", "%", "_", "error", "\\temp", "none of them"]),
       })),
@@ -380,7 +380,7 @@ export class Generator {
     };
   }
 
-  /** Mostly by somebody who knows what is there; now and then by somebody who was overtaken. */
+  /** Mostly with the current value; sometimes with a stale one. */
   #put(): Op<"put"> {
     const { pick, chance, maybe } = this.#random;
     const name = pick(DOCUMENTS);

@@ -8,7 +8,7 @@ import type { Random } from "./random.ts";
 
 export const QUEUES = ["alpha", "beta", "gamma"] as const;
 const GROUPS = ["g1", "g2", "Ω/3"] as const;
-/** Words that patterns name, and one that is a name of every object's. */
+/** Words that patterns use, and one that is a property of every object. */
 const TOPICS = ["order", "order.placed", "order.placed.late", "order.order", "constructor"] as const;
 const PATTERNS = [
   ...TOPICS,
@@ -22,7 +22,7 @@ const PATTERNS = [
   "order.#.late",
 ] as const;
 const SUBSCRIBERS = ["stock", "audit"] as const;
-/** The stages of a pipeline that has been defined in many ways. */
+/** The stages of a pipeline that is defined in many ways. */
 const PIPELINE = "flow";
 const STAGES = ["a", "b", "c", "d"] as const;
 export const STAGE_QUEUES = STAGES.map((stage) => stageQueue(PIPELINE, stage));
@@ -30,26 +30,26 @@ export const STAGE_QUEUES = STAGES.map((stage) => stageQueue(PIPELINE, stage));
 const DEFINITIONS = ["a b", "a b c", "a b c+", "a b+", "a b c+ d", "a c+", "a b+ c d+", "a"] as const;
 const KEYS = ["k1", "k2", "k3", "k4"] as const;
 
-/** What is the same all through one seed, and differs between seeds. */
+/** What stays the same during one seed, and differs between seeds. */
 export interface Habits {
   queues: readonly string[];
-  /** How many tasks have a group, or a key. */
+  /** The share of tasks with a group, or a key. */
   grouped: number;
   keyed: number;
-  /** How many failures come on a success. */
+  /** How many failures there are per success. */
   failing: number;
-  /** How many tasks begin a run, or make parts of it. */
+  /** The share of tasks that begin a run, or are split into parts. */
   runs: number;
-  /** There are limits to what may start: of queues and groups, and of others. */
+  /** Whether there are limits: of queues, of groups, and of other systems. */
   limited: boolean;
-  /** Many tasks at once: an engine may write those in another way than few. */
+  /** Many tasks at once: an engine may write those on another path than few. */
   bulk: boolean;
 }
 
 export function drawHabits({ pick, chance }: Random): Habits {
   const runs = chance(0.35) ? pick([0.3, 0.7]) : 0;
   return {
-    // With one queue and many failures, the long stories of a few tasks are told.
+    // With one queue and many failures, a few tasks have long histories.
     queues: runs > 0 ? [QUEUES[0], ...STAGE_QUEUES] : QUEUES.slice(0, pick([1, 2, 3])),
     runs,
     grouped: pick([0, 0.4, 0.8]),
@@ -62,7 +62,7 @@ export function drawHabits({ pick, chance }: Random): Habits {
 
 export const SIGNALS = ["approval", "payment"] as const;
 
-/** What the verbs are given: policies, tasks and settlements, with values around every limit. */
+/** Inputs of the verbs: policies, tasks and settlements, with values around every limit. */
 export class Inputs {
   readonly #random: Random;
   readonly #habits: Habits;
@@ -168,7 +168,7 @@ export class Inputs {
     return maybe(0.3, () => ({ cost: pick(name.endsWith("+") ? [0, 2] : [0, 2, 5, "input" as const]) }));
   }
 
-  /** What the next tasks cost, as often as not as many as there are. */
+  /** Costs of the next tasks, about half of the time the right number of them. */
   #nextCosts(): { next?: NextCosts } {
     const { pick, maybe } = this.#random;
     if (!this.#habits.limited) return {};
@@ -202,13 +202,13 @@ export class Inputs {
     };
   }
 
-  /** What it really cost. */
+  /** The real cost. */
   spent(): { spent?: number } {
     const { pick, maybe } = this.#random;
     return this.#habits.limited ? maybe(0.25, () => ({ spent: pick([0, 1, 3]) })) : {};
   }
 
-  /** Each is told from every other by its number; sizes lie around the limits of the policies. */
+  /** Each payload is unique by its number. Sizes are around the limits of the policies. */
   #body(): Body {
     const n = ++this.#made;
     const kind = this.#random.weighted({ small: 8, bytes: 1, wide: 1, large: 0.5 });

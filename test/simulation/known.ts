@@ -2,26 +2,26 @@ import type { ClaimRef } from "../../src/core/task.ts";
 import type { Verified } from "../../src/core/verification.ts";
 import type { Op, Outcome } from "../../src/engine/engine.ts";
 
-/** What a driver remembers of the answers it got, so as to ask about things that exist, or once did. */
+/** What a driver remembers of its answers, so that it can ask about things that exist, or once did. */
 export class Known {
   readonly ids: string[] = [];
   /** Runs that were begun. */
   readonly runs: string[] = [];
-  /** Claims that nothing was heard of since. Some will have been lost. */
+  /** Claims that may still be valid. Some will have been lost. */
   readonly claims: ClaimRef[] = [];
-  /** What verifiers were asked to judge, by the fence of their claim. */
+  /** What verifiers were asked about, by the fence of their claim. */
   readonly asked = new Map<number, Verified>();
-  /** Claims that are over: every verb must refuse them. */
+  /** Claims that have ended: every verb must refuse them. */
   readonly stale: ClaimRef[] = [];
   readonly sessions: { id: number; worker: string; queues: string[] }[] = [];
   readonly cursors = new Map<string, number>();
   readonly patterns: string[] = [];
-  /** Purges and pages that go on. */
+  /** Purges and pages in progress. */
   readonly purges: { queue: string; upTo: number }[] = [];
   readonly pages: Op<"list">[] = [];
-  /** What a document was when last heard of. */
+  /** The last known value of a document. */
   readonly documents = new Map<string, string>();
-  /** The engine's time, as it was last heard of. */
+  /** The last known engine time. */
   now = Date.UTC(2026, 0, 15, 12);
 
   learn(op: Op, outcome: Outcome): void {
@@ -37,7 +37,7 @@ export class Known {
       case "claim":
         for (const { id, fence, queue, data, run } of answer<"claim">(outcome).tasks) {
           this.claims.push({ id, fence });
-          // Tasks that the engine adds to a run are heard of here first.
+          // Tasks that the engine adds to a run appear here first.
           if (run && !this.ids.includes(id)) this.ids.push(id);
           if (run && !this.runs.includes(run.id)) this.runs.push(run.id);
           if (queue.endsWith("/verify")) this.asked.set(fence, JSON.parse(data as string) as Verified);
@@ -60,7 +60,7 @@ export class Known {
         break;
       }
       case "leave":
-        // Mostly forgotten; a few are kept, for verbs of a session that is gone.
+        // Mostly forgotten. A few are remembered, for verbs of a session that is gone.
         if (this.sessions.length > 3) remove(this.sessions, (session) => session.id === op.session);
         break;
       case "put":

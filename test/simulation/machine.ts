@@ -3,7 +3,7 @@ import type { Random } from "./random.ts";
 
 const HOUR = 3_600_000;
 
-/** The machine that the stores run on: it sleeps, its calendar is stepped, it is switched off and on. */
+/** The machine that the stores run on: it sleeps, its calendar is stepped, it is rebooted. */
 export class Machine {
   #boots = 1;
   #wall = Date.UTC(2026, 0, 15, 12);
@@ -41,7 +41,7 @@ export class Machine {
   }
 }
 
-/** What an engine's clock must say, written down a second time: core/engine-time.ts is under test as well. */
+/** What an engine's clock must show, implemented a second time: core/engine-time.ts is under test as well. */
 export class ExpectedTime {
   now: number;
   awake = 0;
@@ -63,15 +63,15 @@ export class ExpectedTime {
   }
 }
 
-/** How often what happens between two batches. In calm times much gets done, in rough ones much goes wrong. */
+/** How frequent each event between two batches is. In calm times much is done, in rough ones much goes wrong. */
 export const WEATHER = {
   calm: { nothing: 20, moment: 60, seconds: 20, minute: 1, days: 1.5, sleep: 1, calendar: 1, reboot: 0.5 },
   rough: { nothing: 15, moment: 35, seconds: 22, minute: 10, days: 2, sleep: 6, calendar: 6, reboot: 3 },
-  /** Of a server: its calendar is its clock, and it does not sleep. */
+  /** For a server: its calendar is its clock, and it does not sleep. */
   server: { nothing: 15, moment: 45, seconds: 25, minute: 6, days: 2, sleep: 0, calendar: 0, reboot: 0 },
 } as const;
 
-/** One of the things that time does; its name, for the trace. Null: no time passes. */
+/** One event of time; its name is for the trace. Null: no time passes. */
 export async function passTime(
   machine: Machine,
   random: Random,

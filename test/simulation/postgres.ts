@@ -13,7 +13,7 @@ import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";
 
 const TX = { session: true, durability: "full" } as const;
 
-/** One schema for all seeds of a process, emptied before each: to make one takes longer than a seed. */
+/** One schema for all seeds of a process, emptied before each: creating one takes longer than a seed. */
 let prepared: Promise<{ options: ConnectionOptions; link: Connection }> | undefined;
 
 async function prepare(): Promise<{ options: ConnectionOptions; link: Connection }> {
@@ -30,10 +30,10 @@ async function prepare(): Promise<{ options: ConnectionOptions; link: Connection
   return { options, link };
 }
 
-// The model counts each sign of life.
+// The model counts each heartbeat.
 SIGN_OF_LIFE.fresh = 0;
 
-/** When a process has run its seeds. */
+/** Called when a process has finished its seeds. */
 export async function endSubjects(): Promise<void> {
   if (!prepared) return;
   const { options, link } = await prepared;
@@ -43,8 +43,8 @@ export async function endSubjects(): Promise<void> {
 }
 
 /**
- * The PostgreSQL store, and what may befall it. A crash is the end of its connection, by the server's own hand: what
- * was not committed never was. Numbers that a failed batch took are put back, so that the model's agree.
+ * The PostgreSQL store, and its failures. A crash is the end of its connection, by the server: what was not committed
+ * never happened. Numbers that a failed batch took are reset, so that they match the model's.
  */
 export class PostgresSubject implements Subject {
   readonly #salt: number;
@@ -95,7 +95,7 @@ export class PostgresSubject implements Subject {
     return this.#connect();
   }
 
-  /** After every batch, as far as they can be: whatever comes next has to lower them. */
+  /** After every batch, as high as possible: the next operations must lower them. */
   async #tryFloors(): Promise<void> {
     const link = this.#link!;
     const below = await link.all(BELOW_FLOORS);
@@ -123,7 +123,7 @@ export class PostgresSubject implements Subject {
     const [row] = await this.#link!.all<{ pid: number }>(`SELECT pg_backend_pid() AS pid`);
     const { link } = await prepared!;
     const ended = new Promise<void>((resolve) => this.#link!.onEnd(() => resolve()));
-    // A connection that nobody asks anything keeps no process alive.
+    // An idle connection does not keep the process alive.
     const alive = setInterval(() => {}, 1_000);
     await link.all(`SELECT pg_terminate_backend($1::int4)`, row!.pid);
     await ended;

@@ -1,13 +1,13 @@
 /**
- * Everything random in a simulation comes from here, so that its seed says it all. The generator is mulberry32.
- * What it can do are functions, to be taken out of it where options are drawn: `const { pick, chance } = random`.
+ * All randomness of a simulation comes from here, so that its seed determines everything. The generator is mulberry32.
+ * Its methods are functions that can be destructured: `const { pick, chance } = random`.
  */
 export class Random {
   #state: number;
 
   constructor(seed: number) {
     this.#state = seed >>> 0;
-    // Neighbouring seeds begin alike; a few turns tell them apart.
+    // Neighbouring seeds begin alike; a few rounds separate them.
     for (let i = 0; i < 4; i++) this.next();
   }
 
@@ -51,7 +51,7 @@ export class Random {
     return Array.from({ length: count }, () => rest.splice(this.between(0, rest.length - 1), 1)[0]!);
   };
 
-  /** `value` with that probability, otherwise nothing: for options that may be left out. */
+  /** `value` with that probability, otherwise nothing: for optional options. */
   readonly maybe = <T extends object>(probability: number, value: () => T): T | Record<never, never> => {
     return this.chance(probability) ? value() : {};
   };

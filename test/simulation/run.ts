@@ -1,5 +1,5 @@
-// The simulation by hand. One seed, with every step:  npm run simulate -- --seed 123
-// Many, in silence, until one fails:                  npm run simulate -- --seeds 100000 --from 1
+// Runs the simulation manually. One seed, with every step:  npm run simulate -- --seed 123
+// Many, silently, until one fails:                    npm run simulate -- --seeds 100000 --from 1
 // Processes that fire schedules:                      npm run simulate -- --schedules --seeds 10000
 // On PostgreSQL, started for it:                      npm run simulate -- --seed 123 --engine postgres
 // Flows whose processes die at every call (flows/):   npm run simulate -- --flows --seeds 1000 --engine memory
@@ -24,7 +24,7 @@ const { values } = parseArgs({
     engine: { type: "string", default: "sqlite" },
     flows: { type: "boolean", default: false },
     pipelines: { type: "boolean", default: false },
-    /** Of a flow's crashes, so many are tried. */
+    /** How many of a flow's crashes are tried. */
     most: { type: "string" },
   },
 });
@@ -73,7 +73,7 @@ async function runFlows(from: number, count: number): Promise<void> {
   }
 }
 
-/** Answers how many operations, or firings, there were. */
+/** Returns how many operations, or firings, there were. */
 async function runOne(options: { seed: number; engine: EngineName; trace?: (line: string) => void }) {
   if (values.schedules) return (await simulateSchedules(options)).fired;
   return (await simulate(options)).operations;

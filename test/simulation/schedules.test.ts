@@ -2,11 +2,11 @@ import { afterAll, expect, test } from "vitest";
 import { endSubjects } from "./postgres.ts";
 import { simulateSchedules } from "./schedules.ts";
 
-// As many as fit in a few seconds; more by hand: npm run simulate -- --schedules --seeds 10000
+// As many as fit in a few seconds. More manually: npm run simulate -- --schedules --seeds 10000
 const SEEDS = { sqlite: 60, postgres: 15 };
 
 test.each(["sqlite", "postgres"] as const)(
-  "on %s each time of a schedule is fired once",
+  "on %s each firing time of a schedule is fired once",
   { timeout: 120_000 },
   async (engine) => {
     let fired = 0;

@@ -22,7 +22,7 @@ const NAMES = ["a", "b"] as const;
 const QUEUE = "alpha";
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-/** Later than this a firing counts as missed. */
+/** A firing that is later than this counts as missed. */
 const ON_TIME = MINUTE;
 const LAST_STEPS = 25;
 
@@ -34,8 +34,8 @@ export interface ScheduleSimulationOptions {
 
 /**
  * Several processes fire the same schedules, each in two steps, between which anything may happen: another process is
- * faster, it dies, its answer is lost, somebody pauses or redefines the schedule, the machine sleeps or boots. Each time
- * of a schedule must be fired at most once, in order, and none left out that is wanted.
+ * faster, it dies, its answer is lost, the schedule is paused or redefined, the machine sleeps or boots. Each firing
+ * time must be fired at most once, in order, and no wanted one may be left out.
  */
 export async function simulateSchedules(options: ScheduleSimulationOptions): Promise<{ fired: number }> {
   const simulation = new ScheduleSimulation(options);
@@ -57,15 +57,15 @@ export async function simulateSchedules(options: ScheduleSimulationOptions): Pro
 interface Intent {
   name: string;
   expect: string | null;
-  /** The engine's time when it looked. */
+  /** The engine's time of the read. */
   now: number;
   op: Op<"put">;
-  /** Of a firing; undefined: it is a change. */
+  /** For a firing; undefined: it is a change. */
   times: number[] | undefined;
   after: ScheduleState | null;
 }
 
-/** From a definition or a resumption on, until the next change of the plan: its times come one after the other. */
+/** From a definition or a resume until the next change of the plan: its times come one after the other. */
 interface Stretch {
   state: ScheduleState;
   since: number;
@@ -81,7 +81,7 @@ class ScheduleSimulation {
   readonly #trace: ((line: string) => void) | undefined;
   readonly #processes: Intent[][];
   readonly #stretches = new Map<string, Stretch[]>(NAMES.map((name) => [name, []]));
-  /** Every task there should be: schedule and planned time, in the order of their commits. */
+  /** Every task that must exist: schedule and planned time, in the order of their commits. */
   readonly #expected: string[] = [];
   readonly #engine: EngineName;
 
@@ -114,7 +114,7 @@ class ScheduleSimulation {
     await this.#subject.end();
   }
 
-  /** What no commit has written down is forgotten by a reboot. */
+  /** A reboot forgets time that no commit has written. */
   async #write(): Promise<void> {
     await this.#ask({ verb: "put", kind: "clock", name: "clock", value: `${this.#machine.read().wall}` });
   }
@@ -143,7 +143,7 @@ class ScheduleSimulation {
     }
   }
 
-  /** Finds out what is due, and decides. */
+  /** Reads what is due, and decides. */
   async #look(process: Intent[]): Promise<void> {
     const { due, now } = answer<"housekeep">(await this.#ask({ verb: "housekeep" }));
     for (const { name, value } of due) {
@@ -170,7 +170,7 @@ class ScheduleSimulation {
     return { name, expect, now, op, times, after };
   }
 
-  /** Carries out the first thing it has decided. Now and then it dies before it hears the answer. */
+  /** Executes the first thing that it has decided. Sometimes it dies before it gets the answer. */
   async #act(process: Intent[]): Promise<void> {
     const intent = process.shift();
     if (!intent) return;
@@ -181,7 +181,7 @@ class ScheduleSimulation {
     if (this.#random.chance(0.1)) process.length = 0;
   }
 
-  /** In the midst of the commit: nothing of it has happened. */
+  /** During the commit: nothing of it has happened. */
   async #dieWithin(process: Intent[]): Promise<void> {
     const intent = process.shift();
     if (!intent) return;
@@ -190,7 +190,7 @@ class ScheduleSimulation {
     await this.#subject.crashWithin([intent.op], this.#machine.read(), this.#random.between(1, 5));
   }
 
-  /** Somebody reads a schedule, and will change it. */
+  /** An operator reads a schedule, and will change it. */
   async #change(process: Intent[]): Promise<void> {
     const { pick, chance } = this.#random;
     const name = pick(NAMES);
@@ -219,7 +219,7 @@ class ScheduleSimulation {
     return { ...timing, missed, task: { queue: QUEUE, data: "1" } };
   }
 
-  /** By the driver's own books. */
+  /** Computed from the driver's own books. */
   #record({ name, now, times, after }: Intent): void {
     const stretches = this.#stretches.get(name)!;
     const last = stretches.at(-1);
@@ -230,14 +230,14 @@ class ScheduleSimulation {
         throw new Error(`${name} was fired for a time that was to be skipped`);
       return;
     }
-    // With the same times it goes on where it was, which may be in the past.
+    // With the same timing it continues where it was, which may be in the past.
     const goesOn = last?.isOpen && last.state.from === after?.from;
     if (last) last.isOpen = false;
     if (after?.planned != null)
       stretches.push({ state: after, since: goesOn ? after.planned - 1 : now, fired: [], isOpen: true });
   }
 
-  /** Everything has died; one process comes, and looks until nothing is due. */
+  /** All processes have died. One process starts, and checks until nothing is due. */
   async #settle(): Promise<void> {
     const process: Intent[] = [];
     for (const each of this.#processes) each.length = 0;
@@ -272,7 +272,7 @@ class ScheduleSimulation {
 
   #judgeStretch(name: string, { state, since, fired, isOpen }: Stretch, now: number): void {
     const { missed } = state.definition;
-    const due = momentsBetween(state, since, now);
+    const due = firingTimesBetween(state, since, now);
     const stranger = fired.find((at) => !due.includes(at));
     if (stranger !== undefined)
       throw new Error(`${name} was fired for ${stranger}, which is none of its times`);
@@ -307,8 +307,8 @@ function show({ name, times, after, now }: Intent): string {
   return `${name} ${after ? (after.paused ? "paused" : "redefined") : "deleted"} at ${now}`;
 }
 
-/** In another way than the product: minute by minute, by the clock on the wall of that place. */
-function momentsBetween({ definition, from }: ScheduleState, since: number, now: number): number[] {
+/** Computed in another way than in the product: minute by minute, by the local clock. */
+function firingTimesBetween({ definition, from }: ScheduleState, since: number, now: number): number[] {
   const times: number[] = [];
   if ("every" in definition) {
     for (let at = from + definition.every; at <= now; at += definition.every) if (at > since) times.push(at);

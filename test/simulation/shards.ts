@@ -3,15 +3,15 @@ import { isLong } from "../run/long.ts";
 import { simulate } from "./simulation.ts";
 import type { EngineName } from "./subject.ts";
 
-/** Seeds of one test: a failure names its own, so that this only sets how much is reported as one line. */
+/** Seeds per test: a failure names its own seed, so this only sets how much is reported as one line. */
 const STEP: Record<EngineName, number> = { sqlite: 50, postgres: 10 };
 
-/** Seeds of one file. More by hand: npm run simulate -- --seeds 10000. */
+/** Seeds per file. More manually: npm run simulate -- --seeds 10000. */
 const SEEDS: Record<EngineName, number> = isLong
   ? { sqlite: 5_000, postgres: 1_000 }
   : { sqlite: 250, postgres: 50 };
 
-/** Declares the tests of one file of several: vitest runs files side by side. Each file has seeds of its own. */
+/** Declares the tests of one of several files: vitest runs files in parallel. Each file has its own seeds. */
 export function simulateSeeds(file: number, engine: EngineName = "sqlite"): void {
   const step = STEP[engine];
   const [from, to] = [(file - 1) * SEEDS[engine] + 1, file * SEEDS[engine]];

@@ -18,29 +18,29 @@ import type { EngineName, Subject } from "./subject.ts";
 const NAMES = [...QUEUES, ...STAGE_QUEUES, "nowhere"].flatMap((queue) => [queue, verificationQueue(queue)]);
 const LAST_STEPS = 15;
 /**
- * More rounds than any task has attempts and delays: what is not at an end by then never will be. In the second half no result is
- * accepted any more: one that adds what its queue does not take is refused each time.
+ * More rounds than any task has attempts and delays: what has not ended by then never will. In the second half no
+ * result is accepted any more: one whose adds its queue does not take is refused each time.
  */
 const DRAIN_ROUNDS = 1_000;
-/** In some seeds the bounds on one call's work are so small that they are met. */
-const TIGHT = { ...BOUNDS, sweep: 2, due: 1, retryLook: 2, events: 5, eventRows: 2 };
+/** In some seeds the bounds on one call's work are small enough to be reached. */
+const TIGHT = { ...BOUNDS, sweep: 2, due: 1, retryScan: 2, events: 5, eventRows: 2 };
 const USUAL = { ...BOUNDS };
 
 export interface SimulationOptions {
   seed: number;
-  /** Which store runs beside the memory model. */
+  /** Which store runs next to the memory model. */
   engine?: EngineName;
   batches?: number;
-  /** Gets a line for each thing that happens. */
+  /** Gets a line for each event. */
   trace?: (line: string) => void;
 }
 
 /**
- * Drives random operations, failures and time against a store and the memory model side by side. Each batch must
- * be answered alike, to the last id, fence and hint; each operation is also carried out on a model of its own and
- * held against the guarantees (guarantees/); at the end everything must come to an end.
+ * Runs random operations, failures and time against a store and the memory model in parallel. Each batch must get the
+ * same answer, to the last id, fence and hint. Each operation is also executed on a separate model and compared with
+ * the guarantees (guarantees/). At the end everything must complete.
  *
- * Throws a SimulationFailure where a guarantee does not hold or two stores differ.
+ * Throws a SimulationFailure if a guarantee does not hold or two stores differ.
  */
 export async function simulate(options: SimulationOptions): Promise<{ operations: number }> {
   const simulation = new Simulation(options);
@@ -80,11 +80,11 @@ class Simulation {
   readonly #known = new Known();
   readonly #generator: Generator;
   readonly #model: MemoryStore;
-  /** Absent where the bounds are tight: it takes for granted that one call deals with all there is. */
+  /** Absent if the bounds are tight: it assumes that one call processes everything. */
   readonly #watch: Watch | undefined;
-  /** In place of that where there are runs: the end of one task is then not its own business. */
+  /** Used instead if there are runs: then the end of one task affects others. */
   readonly #runs: RunJudge | undefined;
-  /** And where there are limits: not all that is ready may start. */
+  /** Used if there are limits: then not everything that is ready may start. */
   readonly #limits: LimitJudge | undefined;
   readonly #engine: EngineName;
   readonly #subject: Subject;
@@ -130,7 +130,10 @@ class Simulation {
     return { operations: this.#operations };
   }
 
-  /** Batches whose first statement is sent ahead of the header (send-ahead.ts) are rare among what careless clients send. */
+  /**
+   * Batches whose first statement is sent ahead of the header (send-ahead.ts) are rare among what careless clients
+   * send.
+   */
   async #plainly(): Promise<void> {
     for (let i = this.#random.between(0, 5); i > 0; i--) {
       await this.#passTime();
@@ -145,8 +148,8 @@ class Simulation {
 
   async #passTime(): Promise<void> {
     const { boot } = this.#machine.read();
-    // A reboot forgets the time that no commit has written down, and a batch that changes nothing commits nothing.
-    // So that the clocks agree afterwards, all stores write something before it.
+    // A reboot forgets time that no commit has written, and a batch that changes nothing commits nothing. So all stores
+    // write something before it: then the clocks agree afterwards.
     const what = await passTime(this.#machine, this.#random, this.#weather, () => this.#write());
     if (what === null) return;
     this.#note(what);
@@ -160,7 +163,7 @@ class Simulation {
     await this.#batch([{ verb: "leave", session: answer<"join">(joined!).session }]);
   }
 
-  /** Now and then a batch fails, or the process dies. The model does not learn of it: nothing happened. */
+  /** Sometimes a batch fails, or the process dies. The model does not see it: nothing happened. */
   async #strike(): Promise<void> {
     const random = this.#random;
     const reading = this.#machine.read();
@@ -198,7 +201,7 @@ class Simulation {
     return [...model.outcomes];
   }
 
-  /** By what the model shows; that the store shows the same is compared. */
+  /** From what the model shows. That the store shows the same is compared. */
   #judge(ops: readonly Op[], outcomes: readonly Outcome[]): void {
     const ask = (given: Op[]): Outcome[] => [...this.#model.execute(given, this.#machine.read()).outcomes];
     this.#runs?.judge(ops, outcomes, ask);
@@ -237,7 +240,7 @@ class Simulation {
       compare("memory", model.outcomes[index]!, this.#engine, store.outcomes[index]!, op);
   }
 
-  /** Nothing is ever stuck: with a willing worker and time, every task comes to an end. */
+  /** Nothing is ever stuck: with a willing worker and time, every task ends. */
   async #drain(): Promise<void> {
     this.#note("drain");
     await this.#batch(NAMES.map((queue): Op => ({ verb: "pause", queue, paused: false })));
@@ -271,7 +274,7 @@ class Simulation {
     this.#runs?.checkEnds();
   }
 
-  /** Somebody has a word for everyone who waits for one. */
+  /** Sends a signal to every task that waits for one. */
   async #signalAll(): Promise<void> {
     const lists = NAMES.map((queue): Op => ({ verb: "list", queue, state: "parked", limit: 1_000 }));
     const parked = this.#model
@@ -296,14 +299,14 @@ class Simulation {
   }
 }
 
-/** A hint names runs to look at, in no order: those that time ends in one sweep come as each store finds them. */
+/** A hint lists runs in no order: those that a sweep ends come in the order in which each store finds them. */
 function unordered(hint: Hint): Hint {
   return hint.runs ? { ...hint, runs: hint.runs.toSorted() } : hint;
 }
 
 /**
- * Without what it says beyond the model's: where several processes look at once, what one has locked and left in line was
- * passed over by others, who are told of it.
+ * Without what it contains in addition to the model's: with several processes, tasks that one has locked and left in
+ * the line were skipped by others, which are notified.
  */
 function leastOf(hint: Hint, model: Hint): Hint {
   const { ready, ...rest } = hint;
@@ -315,9 +318,9 @@ function leastOf(hint: Hint, model: Hint): Hint {
 }
 
 /**
- * The model's page of events, where the store's differs only by older events that it still has. The model forgets single
- * events. SQLite forgets rows, and a row has the events of a commit. PostgreSQL keeps the last event when nobody listens,
- * since the number of the next one goes by it.
+ * The model's page of events, if the store's differs only by older events that it still has. The model forgets single
+ * events. SQLite forgets rows, and a row has the events of one commit. PostgreSQL keeps the last event when there is no
+ * listener, because the number of the next one depends on it.
  */
 function withoutOlderEvents(op: Op, store: Outcome, model: Outcome): Outcome {
   if (op.verb !== "listen" || "refused" in store || "refused" in model) return store;
@@ -326,7 +329,7 @@ function withoutOlderEvents(op: Op, store: Outcome, model: Outcome): Outcome {
   const older = known.missed - told.missed;
   if (older <= 0 || told.events.length < older) return store;
   const events = told.events.slice(older);
-  // What is older takes room in a page, so that it may end earlier.
+  // Older events take room in a page, so it may end earlier.
   const cut = known.events.length - events.length;
   const isSame = isDeepStrictEqual(objects(events), objects(known.events.slice(0, events.length)));
   const endsEarlier = cut === 0 || (cut > 0 && told.events.length === op.limit);

@@ -7,8 +7,8 @@ import { SqliteStore } from "../../src/engines/sqlite/batch/store.ts";
 import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";
 
 /**
- * The SQLite store, and what may befall it. A crash is a copy of its files as they are at that moment, opened
- * in place of the originals: what kill -9 would leave, for all that SQLite can see.
+ * The SQLite store, and its failures. A crash is a copy of its files as they are at that moment, opened in place of the
+ * originals: what kill -9 would leave, as far as SQLite can see.
  */
 export class SqliteSubject implements Subject {
   readonly #folder: string | undefined;
@@ -38,12 +38,12 @@ export class SqliteSubject implements Subject {
     this.#reopen(this.#copyFiles(), reading);
   }
 
-  /** A batch that fails half way through its last operation, and has then not happened; the store goes on. */
+  /** A batch that fails during its last operation, and then has not happened. The store continues. */
   fail(ops: Op[], reading: Reading, reads: number): void {
     this.#failAt(ops, reading, reads, () => {});
   }
 
-  /** The same, but the process dies in the midst of it. */
+  /** The same, but the process dies during it. */
   crashWithin(ops: Op[], reading: Reading, reads: number): void {
     let image = "";
     this.#failAt(ops, reading, reads, () => (image = this.#copyFiles()));

@@ -5,26 +5,26 @@ import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
 export const ENGINES = ["sqlite", "postgres"] as const;
 export type EngineName = (typeof ENGINES)[number];
 
-/** A store under simulation, and what may befall it. */
+/** A store under simulation, and its failures. */
 export interface Subject {
   run(ops: Op[], reading: Reading): MaybePromise<{ outcomes: Outcome[]; hint: Hint }>;
   readonly canCrash: boolean;
   /** Between two batches. */
   crash(reading: Reading): MaybePromise<void>;
-  /** A batch that fails half way through its last operation, and has then not happened; the store goes on. */
+  /** A batch that fails during its last operation, and then has not happened. The store continues. */
   fail(ops: Op[], reading: Reading, reads: number): MaybePromise<void>;
-  /** The same, but the process dies in the midst of it. */
+  /** The same, but the process dies during it. */
   crashWithin(ops: Op[], reading: Reading, reads: number): MaybePromise<void>;
   end(): MaybePromise<void>;
 }
 
 type MaybePromise<T> = T | Promise<T>;
 
-/** A queue that never comes to be. */
+/** A queue that never comes into existence. */
 export const NOT_THERE = "rolled-back";
 export const FAILURE = "the disk is on fire";
 
-/** A task that blows up when its queue is asked for the n-th time: while it is checked, or while it is written. */
+/** A task that throws when its queue is read for the n-th time: while it is checked, or while it is written. */
 export function trap(reads: number, blowUp: () => never): NewTask {
   let left = reads;
   return {

@@ -5,13 +5,13 @@ import type { FlowEngine } from "./world.ts";
 export interface CrashOptions {
   seed: number;
   engine: FlowEngine;
-  /** Crashes that are tried, drawn evenly; all unless set. */
+  /** Crashes that are tried, drawn evenly; default: all. */
   most?: number;
 }
 
 /**
- * The flow of a seed: once undisturbed, to learn which calls its processes make to the engine, and then once for each of
- * these calls and each of its two ends with a process that dies there. Each time all has to come to its end.
+ * The flow of a seed: once undisturbed, to learn which calls its processes make to the engine. Then once for each of
+ * these calls and each of its two ends, with a process that dies there. Each time everything must complete.
  */
 export async function crashEverywhere({ seed, engine, most }: CrashOptions): Promise<{ runs: number }> {
   const scenario = drawScenario(seed);

@@ -22,18 +22,20 @@ const LOOK_EVERY_MS = 1_000;
 
 export type Role = "worker" | "verifier";
 
-/** One run of a scenario: a process that works, one that verifies, and where one is to die, a third that comes after it. */
+/**
+ * One run of a scenario: a process that works, one that verifies and, if one must die, a third one that replaces it.
+ */
 export class Flow {
   readonly #scenario: Scenario;
   readonly #world: World;
   readonly #roles = new Map<Role, Process>();
   readonly #crash: { role: Role; at: Crash } | undefined;
-  /** How often each step was taken, by task and name. */
+  /** How often each step ran, by task and name. */
   readonly #taken = new Map<string, number>();
   #handlerFailures = 0;
   #verifierFailures = 0;
   #ids: string[] = [];
-  /** The queues of those who follow the topic. */
+  /** The queues of the groups that follow the topic. */
   readonly #followers: string[] = [];
 
   constructor(engine: FlowEngine, scenario: Scenario, crash?: { role: Role; at: Crash }) {
@@ -42,7 +44,9 @@ export class Flow {
     this.#crash = crash;
   }
 
-  /** Answers how many calls each process has made. Throws where something is lost, doubled, stuck or shown too early. */
+  /**
+   * Returns how many calls each process has made. Throws if something is lost, duplicated, stuck or visible too early.
+   */
   async run(): Promise<Record<Role, number>> {
     try {
       await this.#start();
@@ -194,7 +198,7 @@ export class Flow {
     this.#expect(isRight, `task ${id} brought ${JSON.stringify(result)}`);
     const refused = await this.#refusals(id);
     this.#expect(refused === (verdicts?.refusals ?? 0), `task ${id} was refused ${refused} times`);
-    // Once for each life of its steps; and once more where a process died before its value was kept.
+    // Once for each life of its steps, and once more if a process died before its value was stored.
     const most = 1 + refused + (this.#crash ? 1 : 0);
     for (let step = 0; step < steps; step++) {
       const taken = this.#taken.get(`${id} ${step}`) ?? 0;
@@ -224,7 +228,7 @@ export class Flow {
       .length;
   }
 
-  /** Kept, since whoever finds it may be a handler, whose failures are its worker's business. */
+  /** Stored, because it may be found in a handler, whose errors only its worker sees. */
   #violation: Error | undefined;
 
   #expect(holds: boolean, otherwise: string): void {

@@ -10,11 +10,11 @@ import { type FlowEngine, World } from "./world.ts";
 interface Scenario {
   runs: number;
   parts: number;
-  /** A part of these is made into parts again. */
+  /** One part of these is split into parts again. */
   nested: boolean;
   failures: number;
   verified: boolean;
-  /** Stages after the one that joins. */
+  /** Stages after the join. */
   after: number;
 }
 
@@ -36,8 +36,8 @@ const LONG_ENOUGH_MS = 240_000;
 const LOOK_EVERY_MS = 1_000;
 
 /**
- * Runs of a pipeline: once undisturbed, to learn which calls the working process makes to the engine, and then once for each
- * of these calls and each of its two ends with a process that dies there. Each time every run has to come to its end, with
+ * Runs of a pipeline: once undisturbed, to learn which calls the working process makes to the engine. Then once for
+ * each of these calls and each of its two ends, with a process that dies there. Each time every run must complete, with
  * every stage done once and every join made once.
  */
 export async function crashPipelines(options: {
@@ -86,7 +86,7 @@ class PipelineFlow {
     this.#crash = crash;
   }
 
-  /** Answers how many calls the working process has made. */
+  /** Returns how many calls the working process has made. */
   async run(): Promise<number> {
     try {
       const producer = new Process(this.#world);

@@ -5,18 +5,21 @@ import { Dibs } from "../../../src/api/dibs.ts";
 import type { Engine, Hint, Op, Outcome, Outcomes } from "../../../src/engine/engine.ts";
 import type { World } from "./world.ts";
 
-/** At which of its calls to the engine a process dies: when nothing of it has happened, or when all has, unheard. */
+/**
+ * At which of its calls to the engine a process dies: before the call has happened, or after it, without getting the
+ * answer.
+ */
 export interface Crash {
   call: number;
   when: "before" | "after";
 }
 
-/** What does not hear from a dead process waits for ever. */
+/** Calls of a dead process never get an answer. */
 const NEVER_HEARD = new Promise<never>(() => {});
 
 /**
- * A process that has opened the world's store: handles, workers, a broker, and an engine whose calls are counted. When
- * it dies, nothing that it still runs has any effect: no call, no timer, no heartbeat.
+ * A process that has the world's store open: handles, workers, a broker, and an engine whose calls are counted. Once it
+ * is dead, nothing that it still runs has any effect: no call, no timer, no heartbeat.
  */
 export class Process {
   readonly dibs: Dibs;
@@ -83,7 +86,7 @@ export class Process {
     if (op.verb === "leave") this.#beats.get(op.session)?.();
   }
 
-  /** As the engines do, from beside the process's own work: these are no calls of the flow. */
+  /** As the engines do, independent of the process's own work: these are not calls of the flow. */
   #keepBeating(session: number, every: number): void {
     const beat = (): void => {
       if (this.isDead) return;

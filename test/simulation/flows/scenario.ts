@@ -3,10 +3,10 @@ import { Random } from "../random.ts";
 /** What a flow does, drawn from a seed. */
 export interface Scenario {
   tasks: number;
-  /** All of them in one group, or each on its own. */
+  /** All tasks in one group, or each without a group. */
   grouped: boolean;
   steps: number;
-  /** Handlers fail so often before they go on. */
+  /** How often handlers fail before they succeed. */
   failures: number;
   adds: number;
   /** Groups that follow the topic to which each task publishes. */
@@ -16,15 +16,15 @@ export interface Scenario {
 }
 
 export interface Waiting {
-  /** After how many milliseconds somebody sends the signal: before the task has started, or later; null: nobody does. */
+  /** After how many milliseconds the signal is sent: before the task has started, or later; null: never. */
   signalAfter: number | null;
   timeout: number | null;
 }
 
 export interface Verdicts {
-  /** Results are refused so often before one is accepted. */
+  /** How often results are refused before one is accepted. */
   refusals: number;
-  /** Verifiers fail so often before they give a verdict. */
+  /** How often verifiers fail before they give a verdict. */
   failures: number;
 }
 

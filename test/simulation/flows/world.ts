@@ -21,12 +21,12 @@ interface SharedStore {
   end(): void | Promise<void>;
 }
 
-/** One store and one clock, and the processes that have opened it. */
+/** One store and one clock, and the processes that have the store open. */
 export class World {
   readonly clock = new ManualClock();
   readonly processes: Process[] = [];
   readonly #store: SharedStore;
-  /** One batch after the other, as the commits of several processes are. */
+  /** One batch after the other, like the commits of several processes. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(engine: FlowEngine) {
@@ -38,7 +38,7 @@ export class World {
     const ran = this.#last.then(() => this.#store.run(given, this.clock.read()));
     this.#last = ran.catch(() => {});
     return ran.then((answer) => {
-      // Told of what changed, and not of a look that found nothing: two would keep each other looking.
+      // Notifies of changes, not of a read that found nothing: otherwise two processes would keep waking each other.
       const { ready, ended } = answer.hint;
       if (ready || ended)
         for (const other of this.processes) if (other !== from) other.hear({ foreign: true });
@@ -46,7 +46,7 @@ export class World {
     });
   }
 
-  /** Asked from outside: no process of the flow makes this call. */
+  /** Called from outside: no process of the flow makes this call. */
   async ask<const Ops extends readonly Op[]>(...ops: Ops): Promise<Outcomes<Ops>> {
     return (await this.run(ops)).outcomes as Outcomes<Ops>;
   }

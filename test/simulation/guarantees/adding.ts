@@ -5,7 +5,7 @@ import type { Books, Entry } from "./books.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-/** The code with which adding these must be refused; undefined: it must not be. */
+/** The code with which adding these must be refused; undefined: it must not be refused. */
 export function refusalOfAdds(turn: Turn, tasks: NewTask[]): ErrorCode | undefined {
   const { books } = turn;
   const isLarge = ({ data, queue }: NewTask) =>
@@ -31,7 +31,7 @@ function isFresh(books: Books, { queue, idempotencyKey }: NewTask, keys: Set<str
   return true;
 }
 
-/** Same key, same task; everything else is there now, as it was given. */
+/** Same key, same task. Everything else exists now, as it was given. */
 export function checkAdded(turn: Turn, tasks: NewTask[], added: AddedTask[] | null): void {
   const { books } = turn;
   // Ids sort in the order of arrival.

@@ -17,20 +17,20 @@ interface DocumentBook {
   dueAt: number | null;
 }
 
-/** The driver's own books: what it was promised, written down from answers and never read from a store. */
+/** The driver's own books: what it was promised, recorded from answers and never read from a store. */
 export class Books {
   readonly time: ExpectedTime;
   readonly entries = new Map<string, Entry>();
-  /** Tasks that left, and by which verb. None may come back. */
+  /** Tasks that were removed, and by which verb. None may come back. */
   readonly gone = new Map<string, string>();
   readonly queues = new Map<string, QueueBook>();
-  /** In the order they were made. */
+  /** In the order of creation. */
   subscriptions: SubscriptionBook[] = [];
   readonly documents = new Map<string, DocumentBook>();
   readonly sessions = new Map<number, SessionBook>();
   notices: Notice[] = [];
   arrivals = 0;
-  /** What the counter of arrivals was when a purge began, by the number it was answered with. */
+  /** The counter of arrivals when a purge began, by the number in its answer. */
   readonly purges = new Map<number, number>();
 
   constructor(time: ExpectedTime) {
@@ -70,7 +70,7 @@ export class Books {
     return session !== undefined && session.beatAt + session.lease > this.awake;
   }
 
-  /** The task that a key stands for at this moment. */
+  /** The task that a key currently belongs to. */
   keyHolder(queue: string, key: string): KeyBook | undefined {
     const book = this.queues.get(queue)?.keys.get(key);
     return book && (book.end === null || this.now < book.end.at + BOUNDS.keyAfterEnd) ? book : undefined;
@@ -80,14 +80,14 @@ export class Books {
     return entry.expiresAt !== null && entry.expiresAt <= this.now;
   }
 
-  /** Whether the lease of a claim has passed, in time that the machine was awake. */
+  /** Whether the lease of a claim has ended, in awake time. */
   isLapsed({ holder }: Entry): boolean {
     if (!holder) return false;
     if (holder.session === null) return holder.deadline <= this.awake;
     return this.sessions.get(holder.session)!.beatAt + holder.lease <= this.awake;
   }
 
-  /** Somebody else could do it: a live worker of its queue that has not failed it. */
+  /** Whether another worker could do it: a live worker of its queue that has not failed it. */
   hasOtherWorker(entry: Entry): boolean {
     return [...this.sessions.values()].some(
       (session) =>
@@ -115,12 +115,12 @@ export interface Entry {
   task: NewTask;
   createdAt: number;
   expiresAt: number | null;
-  /** Its number among all that were ever added. */
+  /** Its number among all tasks ever added. */
   order: number;
-  /** Its place in line. */
+  /** Its position in the line. */
   arrival: number;
   failures: number;
-  /** Who failed it since it was added or redriven. */
+  /** The workers that failed it since it was added or redriven. */
   failedBy: string[];
   holder: Holder | null;
   /** Its result waits for a verdict. */
@@ -129,9 +129,9 @@ export interface Entry {
   lastFence: number;
   rows: Row[];
   holdsGroup: boolean;
-  /** Until then it is kept from those that failed it. */
+  /** Until then, workers that failed it may not have it. */
   keptUntil: number | null;
-  /** What its handler left and others said, by kind and name. */
+  /** Its steps and signals, by kind and name. */
   steps: Map<string, Body | null>;
 }
 
@@ -141,7 +141,7 @@ export interface Holder {
   session: number | null;
   startedAt: number;
   lease: number;
-  /** Awake milliseconds: end of the lease of a claim by hand, end of the timeout of a session's. */
+  /** Awake milliseconds: end of the lease of a manual claim, end of the timeout of a session's claim. */
   deadline: number;
   cancelled: boolean;
 }
@@ -179,6 +179,6 @@ export interface SessionBook {
   worker: WorkerInfo;
   lease: number;
   beatAt: number;
-  /** Takes no more. */
+  /** Retired: claims no more. */
   retired: boolean;
 }

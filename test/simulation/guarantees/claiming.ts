@@ -5,7 +5,7 @@ import type { Entry } from "./books.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-/** One holder, priority then arrival, retry elsewhere. What time brought was dealt with before. */
+/** One holder, priority then arrival, retry elsewhere. What was due has been processed before. */
 export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim">): void {
   const { books } = turn;
   const session = op.session === undefined ? undefined : books.sessions.get(op.session);
@@ -44,7 +44,7 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
       `task ${claimed.id} has steps: ${claimed.stepped}`,
     );
     check(claimed.feedback === entry.feedback, `the feedback of task ${claimed.id} is ${claimed.feedback}`);
-    // A session beats in the rhythm of its own lease, so that a claim of it cannot have a shorter one.
+    // A session's heartbeats follow its own lease, so a claim of it cannot have a shorter one.
     const lease = Math.max(op.lease ?? policy.lease, session?.lease ?? 0);
     entry.lastFence = claimed.fence;
     entry.keptUntil = null;
@@ -72,7 +72,7 @@ function choose(turn: Turn, op: Op<"claim">): { picks: Entry[]; passed: boolean 
     const room = Math.min(count, op.max - picks.length);
     if (room <= 0 || turn.books.queues.get(queue)?.paused !== false) return;
     const line = lineOf(turn, queue).filter((entry) => !picks.includes(entry));
-    // Of the tasks that are kept from somebody, a claim looks at a bounded number.
+    // Of the tasks in the retry-elsewhere line, a claim reads a bounded number.
     const kept = line.filter((entry) => isKept(turn, entry)).slice(0, BOUNDS.retryScan);
     const allowed = kept.filter((entry) => !entry.failedBy.includes(op.worker));
     const open = line.filter((entry) => !isKept(turn, entry) || allowed.includes(entry));

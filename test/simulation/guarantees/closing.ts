@@ -6,7 +6,7 @@ import { groupOf, type Turn } from "./turn.ts";
 import { checkMissed } from "./verifying.ts";
 import { check } from "./violation.ts";
 
-/** What must hold after every operation, whatever it was. */
+/** What must hold after every operation. */
 export function close(turn: Turn): void {
   checkMissed(turn);
   const entered = follow(turn);
@@ -23,7 +23,7 @@ export function close(turn: Turn): void {
   checkWorkers(turn);
 }
 
-/** Brings the books up to what was seen; returns the tasks that took their group's turn. */
+/** Updates the books with what was seen. Returns the tasks that became the head of their group. */
 function follow(turn: Turn): Entry[] {
   const { books, before, after } = turn;
   const entered: Entry[] = [];
@@ -46,7 +46,7 @@ function endTask(turn: Turn, entry: Entry, record: TaskRecord): void {
   const { books } = turn;
   check(record.endedAt === books.now, `task ${entry.id} ended at ${record.endedAt}; it is ${books.now}`);
   turn.freed(entry);
-  // What steps are for is to go on from there: the dead may.
+  // Dead tasks keep their steps, because they may be redriven and continue from there.
   if (record.state !== "dead") {
     entry.steps.clear();
     entry.feedback = undefined;
@@ -56,13 +56,13 @@ function endTask(turn: Turn, entry: Entry, record: TaskRecord): void {
   if (key?.id === entry.id && isEnd(record.state)) key.end = { at: books.now, state: record.state };
 }
 
-/** Retry elsewhere: kept for the others, where there are others. */
+/** Retry elsewhere: until when it is offered only to other workers, if there are any. */
 function keptUntil(books: Books, entry: Entry): number | null {
   const { elsewhere } = books.policy(entry.task.queue);
   return entry.failures > 0 && elsewhere > 0 && books.hasOtherWorker(entry) ? books.now + elsewhere : null;
 }
 
-/** In order, one at a time, and nobody waits behind nothing. */
+/** In order, one at a time, and no task waits without a head. */
 function checkGroups(turn: Turn, entered: Entry[]): void {
   const { books, after } = turn;
   const heads = new Map<string, Entry>();
@@ -88,7 +88,10 @@ function checkGroups(turn: Turn, entered: Entry[]): void {
   }
 }
 
-/** Every task that was ever added is in one state, or left by a verb that says so. (Listed twice is caught before.) */
+/**
+ * Every task that was ever added is in exactly one state, or was removed by a verb that says so. (Duplicates are found
+ * earlier.)
+ */
 function checkNothingLost({ books, after }: Turn): void {
   check(after.tasks.size === books.entries.size, () => {
     const lost = [...books.entries.keys()].filter((id) => !after.tasks.has(id));
@@ -112,7 +115,7 @@ function checkNothingLost({ books, after }: Turn): void {
   }
 }
 
-/** The counters say what the lists show. */
+/** The counters match the lists. */
 function checkCounters({ books, after }: Turn): void {
   const counted = new Map<string, Partial<Record<TaskState, number>>>(
     after.stats.map(({ queue }) => [queue, {}]),

@@ -6,7 +6,7 @@ import { check } from "./violation.ts";
 
 const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost", "refused"]);
 
-/** Holds or not: the one question that every fenced verb must answer alike. */
+/** Whether the claim is valid: every fenced verb must answer this in the same way. */
 export function checkFence(
   turn: Turn,
   op: Op<"settle" | "extend" | "progress" | "step">,
@@ -23,7 +23,7 @@ export function checkFence(
   return holds ? entry : undefined;
 }
 
-/** The end of one attempt, by whatever ended it: what must have become of the task. */
+/** The end of one attempt, by any cause: the state that the task must have then. */
 export function endClaim(
   turn: Turn,
   entry: Entry,

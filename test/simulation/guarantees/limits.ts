@@ -6,20 +6,20 @@ import { check } from "./violation.ts";
 
 type Ask = (ops: Op[]) => Outcome[];
 
-/** What is known of a queue's limits. */
+/** What is known about a queue's limits. */
 interface Limited {
   policy: QueuePolicy;
-  /** More were running when the limit was lowered. */
+  /** How many were running when the limit was lowered. */
   running: number;
-  /** The same of its groups. */
+  /** The same for its groups. */
   groups: Map<string, number>;
-  /** Starts since the limits were set: limit, group and span of time. */
+  /** Starts since the limits were set: by limit, group and span. */
   starts: Map<string, number>;
-  /** The span of each limit in which it was set: what started in that before is not known. */
+  /** The span of each limit in which it was set: starts before that are not known. */
   since: number;
 }
 
-/** Never more at once than may run, and never more in a span of time than may start. It does its own sums. */
+/** Never more tasks at once than allowed, and never more starts in a span than allowed. Computed independently. */
 export class LimitJudge {
   readonly #queues = new Map<string, Limited>();
 
@@ -60,7 +60,7 @@ export class LimitJudge {
         : groups.rateLimit.map((limit, i) => ({ limit, name: `${i} of ${groupKey}` }))),
     ];
     for (const { limit, name } of limits) {
-      // Of what costs more or less than it said, only the engine keeps the books.
+      // For tasks whose real cost differs, only the engine knows the count.
       if (limit.unit !== null || limit.pace) continue;
       const span = Math.floor(now / limit.per);
       if (span === Math.floor(limited.since / limit.per)) continue;
@@ -91,7 +91,7 @@ export class LimitJudge {
         `${count} of the group ${key} are claimed, and ${concurrency} may be`,
       );
     }
-    // Those that have ended give their places to nobody, where there are too many.
+    // While there are too many, the end of a task makes no room.
     limited.groups = byGroup;
   }
 }

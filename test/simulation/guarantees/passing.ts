@@ -7,12 +7,12 @@ import { checkDue } from "./putting.ts";
 import type { Change, Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-/** What time brings: nothing before its time, and nothing left over after it. */
-export function checkTend(turn: Turn, outcome: Outcome<"housekeep">): void {
+/** What is due: nothing happens early, and nothing is left over. */
+export function checkHousekeep(turn: Turn, outcome: Outcome<"housekeep">): void {
   const { books } = turn;
   const promoted: Entry[] = [];
   for (const change of turn.left) passOne(turn, change, promoted);
-  // A delayed task joins its group when it is due: behind those that are there by then.
+  // A delayed task joins its group when it is due: behind the tasks that are there.
   promoted.sort((a, b) => dueAt(turn, a) - dueAt(turn, b) || a.order - b.order);
   for (const entry of promoted) {
     if (entry.task.groupKey !== undefined && !entry.holdsGroup) entry.arrival = ++books.arrivals;
@@ -65,7 +65,7 @@ function dueAt(turn: Turn, entry: Entry): number {
   return turn.before.tasks.get(entry.id)!.dueAt!;
 }
 
-/** No lost wake-up and no busy polling: the next look comes no later than the next thing to see, and not at once. */
+/** No lost wake-up and no busy polling: the next check is not later than the next due time, and not immediate. */
 function checkNext(turn: Turn, next: number | null): void {
   const { books } = turn;
   const times: number[] = [];

@@ -7,7 +7,7 @@ import type { Books, SubscriptionBook } from "./books.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-/** To all groups or to none: every group that the topic reaches has its copy, once, and nobody else has one. */
+/** To all groups or to none: every group that the topic reaches gets one copy, and no other queue gets one. */
 export function checkPublish(turn: Turn, op: Op<"publish">, outcome: Outcome<"publish">): void {
   const tasks = copies(turn.books, op.message);
   const expected = refusalOfAdds(turn, tasks);
@@ -23,7 +23,7 @@ export function checkPublish(turn: Turn, op: Op<"publish">, outcome: Outcome<"pu
   checkAdded(turn, tasks, outcome.ok);
 }
 
-/** What is to be added in the place of messages, by the driver's own reckoning. */
+/** The tasks that messages must become, computed independently. */
 export function expectedAdds(books: Books, additions: readonly Addition[]): NewTask[] {
   return additions.flatMap((addition) => ("topic" in addition ? copies(books, addition) : [addition]));
 }
@@ -38,7 +38,7 @@ function reachedBy(books: Books, topic: string): SubscriptionBook[] {
   return books.subscriptions.filter(({ pattern }) => expression(pattern).test(`.${topic}`));
 }
 
-/** Another way to say what a pattern means than that of the stores. */
+/** Defines patterns in another way than the stores do. */
 function expression(pattern: string): RegExp {
   const parts = pattern.split(".").map((word) => {
     if (word === "#") return "(\\.[^.]+)*";

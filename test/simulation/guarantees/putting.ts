@@ -7,7 +7,7 @@ import { expectedAdds } from "./publishing.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-/** Of all who saw the same document one changes it; its tasks are added with that, or not at all. */
+/** Of several processes that read the same document one changes it. Its tasks are added with that, or not at all. */
 export function checkPut(turn: Turn, op: Op<"put">, outcome: Outcome<"put">): void {
   const { documents } = turn.books;
   const name = `${op.kind} ${op.name}`;
@@ -36,7 +36,7 @@ export function checkDocuments(books: Books, op: Op<"documents">, outcome: Outco
   );
 }
 
-/** Handed out when their time has come, and not before. */
+/** Returned when they are due, and not before. */
 export function checkDue(books: Books, outcome: Outcome<"housekeep">): void {
   const { due, now } = answer<"housekeep">(outcome);
   const expected = [...books.documents.values()]

@@ -4,7 +4,7 @@ import { answer } from "../known.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-/** The verbs by which tasks leave, or the dead come back: only those they name, and all that they counted. */
+/** Verbs that remove tasks, or redrive dead ones: they affect exactly the tasks that they name and count. */
 
 export function checkPurge(turn: Turn, op: Op<"purge">, outcome: Outcome<"purge">): void {
   const { books } = turn;
@@ -93,7 +93,7 @@ export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"re
     entry.arrival = ++books.arrivals;
     entry.expiresAt = null;
     const key = entry.task.idempotencyKey;
-    // Its key stands for it again, unless a newer task has taken that meanwhile.
+    // It gets its key back, unless a newer task has taken it meanwhile.
     const holder = key === undefined ? undefined : books.keyHolder(op.queue, key);
     if (key !== undefined && (!holder || holder.id === id))
       books.queue(op.queue).keys.set(key, { id, end: null });
@@ -119,7 +119,7 @@ function orderOf(entries: Turn["books"]["entries"], { id }: TaskRecord): number 
   return entries.get(id)!.order;
 }
 
-/** How many of the named are gone. One that is gone and was not named stays a change without a reason. */
+/** How many of the named tasks are gone. A task that is gone and was not named stays an unexplained change. */
 function takeGone(turn: Turn, verb: string, named: TaskRecord[], options: { freeKey: boolean }): number {
   const gone = named.filter(({ id }) => !turn.after.tasks.has(id));
   for (const { id } of gone) {

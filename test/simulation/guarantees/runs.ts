@@ -7,7 +7,7 @@ import { check } from "./violation.ts";
 
 type Ask = (ops: Op[]) => Outcome[];
 
-/** What the holder of a task said last, when it was heard. */
+/** The last accepted settlement of a task's holder. */
 interface Said {
   result: Body | null;
   each: boolean;
@@ -16,13 +16,13 @@ interface Said {
 interface Seen {
   run: RunRecord;
   parts: RunPart[];
-  /** As they are stored; of those whose rows are still there. */
+  /** As stored; only of tasks whose rows still exist. */
   tasks: Map<string, TaskRecord>;
 }
 
 /**
- * No run is lost or doubled between stages, and stages that join start once. It has its own idea of what follows what, and
- * holds all that it knows of a run against that after every batch.
+ * No run is lost or duplicated between stages, and joins start once. It has its own rule for what follows what, and
+ * compares everything that is known about a run with it after every batch.
  */
 export class RunJudge {
   readonly #said = new Map<string, Said>();
@@ -66,7 +66,7 @@ export class RunJudge {
   }
 
   #check({ run, parts, tasks }: Seen, ask: Ask): void {
-    const places = parts.map(placeName);
+    const places = parts.map(partName);
     check(new Set(places).size === places.length, `run ${run.id} was doubled: ${places.join(", ")}`);
     for (const part of parts) {
       const task = tasks.get(part.id);
@@ -81,16 +81,16 @@ export class RunJudge {
     }
     const [first] = run.stages;
     const expected = new Map<string, Body | undefined>([
-      [placeName({ stage: first!.name, part: [] }), undefined],
+      [partName({ stage: first!.name, part: [] }), undefined],
     ]);
     const { arrived, underWay } = this.#follow(run, parts, expected);
-    if (isOver(run) && run.state !== "done") return checkCalledOff(run, parts, tasks);
+    if (isOver(run) && run.state !== "done") return checkCancelled(run, parts, tasks);
     const lost = [...expected.keys()].filter((place) => !places.includes(place));
     check(lost.length === 0, `run ${run.id} lost ${lost.join(", ")}`);
     const strange = places.filter((place) => !expected.has(place));
     check(strange.length === 0, `run ${run.id} has ${strange.join(", ")} from nowhere`);
     for (const part of parts) {
-      const data = expected.get(placeName(part));
+      const data = expected.get(partName(part));
       const task = tasks.get(part.id);
       if (task && data !== undefined)
         check(
@@ -105,7 +105,7 @@ export class RunJudge {
     if (run.state === "done") this.#checkResult(run, arrived, ask);
   }
 
-  /** Stage by stage: what the done ones must have led to. Answers what has arrived at the end. */
+  /** Stage by stage: what the done tasks must have led to. Returns what has arrived at the end. */
   #follow(
     run: RunRecord,
     parts: RunPart[],
@@ -116,7 +116,7 @@ export class RunJudge {
     let underWay = 0;
     for (const [index, stage] of run.stages.entries()) {
       if (stage.joins && underWay === 0 && index > 0) {
-        expected.set(placeName({ stage: stage.name, part: [] }), listOf(waiting));
+        expected.set(partName({ stage: stage.name, part: [] }), listOf(waiting));
         waiting = [];
         wasParted = false;
       }
@@ -131,9 +131,9 @@ export class RunJudge {
           wasParted = true;
           const items = JSON.parse(said.result as string) as unknown[];
           for (const [n, item] of items.entries())
-            expected.set(placeName({ stage: next!.name, part: [...part.part, n] }), JSON.stringify(item));
+            expected.set(partName({ stage: next!.name, part: [...part.part, n] }), JSON.stringify(item));
         } else if (next && !next.joins) {
-          expected.set(placeName({ stage: next.name, part: part.part }), said.result ?? "null");
+          expected.set(partName({ stage: next.name, part: part.part }), said.result ?? "null");
         } else waiting.push({ part: part.part, result: said.result });
       }
     }
@@ -155,15 +155,15 @@ export class RunJudge {
     );
   }
 
-  /** When nobody has anything left to do. */
+  /** When no task is left to do. */
   checkEnds(): void {
     for (const { run } of this.#runs.values())
       check(isOver(run) || run.state === "dead", `run ${run.id} is ${run.state}, and nothing is left of it`);
   }
 }
 
-/** Nothing of it is left for anybody to start. */
-function checkCalledOff(run: RunRecord, parts: RunPart[], tasks: Map<string, TaskRecord>): void {
+/** No task of it is left that could start. */
+function checkCancelled(run: RunRecord, parts: RunPart[], tasks: Map<string, TaskRecord>): void {
   for (const { id, state } of parts) {
     const isStopping = state === "claimed" && tasks.get(id)!.cancelRequested;
     check(isEnd(state) || isStopping, `run ${run.id} is ${run.state}, and its part ${id} is ${state}`);
@@ -174,7 +174,7 @@ function isOver({ state }: RunRecord): boolean {
   return state !== "running" && state !== "dead";
 }
 
-function placeName({ stage, part }: Pick<RunPart, "stage" | "part">): string {
+function partName({ stage, part }: Pick<RunPart, "stage" | "part">): string {
   return `${stage}[${part.join(".")}]`;
 }
 

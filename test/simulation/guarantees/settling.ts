@@ -42,7 +42,7 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
       endClaim(turn, entry, cancelled ? "cancelled" : "released", 0, settlement.started || cancelled);
       break;
     case "hold":
-      // Where there are limits another judge looks: guarantees/limits.ts.
+      // With limits, guarantees/limits.ts checks this instead.
       throw new Error("Nobody holds anything back here.");
     case "park":
       checkPark(turn, entry, settlement);
@@ -54,12 +54,12 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
     `settle answered ${outcome.ok.state}; the task is ${record.state}`,
   );
   if (settlement.kind !== "done" || cancelled) return;
-  // Hand-over: the adds are there as the task is done.
+  // Atomic hand-over: the adds exist as soon as the task is done.
   check(String(record.result) === String(settlement.result), `task ${op.id} lost its result`);
   checkAdded(turn, expectedAdds(books, settlement.adds ?? []), null);
 }
 
-/** Parked, unless what it waits for is known already. */
+/** Parked, unless the signal or its timeout is already known. */
 function checkPark(turn: Turn, entry: Entry, { signal, timeout }: Settlement & { kind: "park" }): void {
   const { books } = turn;
   const { cancelled } = entry.holder!;

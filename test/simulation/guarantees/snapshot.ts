@@ -12,7 +12,7 @@ import type { Op, Store } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import { check } from "./violation.ts";
 
-/** All that the reading verbs show of a store at one moment. */
+/** Everything that the reading verbs show of a store at one moment. */
 export interface Snapshot {
   tasks: Map<string, TaskRecord>;
   queues: QueueSummary[];

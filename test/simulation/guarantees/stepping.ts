@@ -7,13 +7,13 @@ import { checkFence } from "./holding.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-/** What a handler leaves for its next run stays there; a signal comes once, and nobody waits for one that has come. */
+/** A handler's steps stay for its next attempt. A signal arrives once, and no task waits for one that has arrived. */
 
 export function checkStep(turn: Turn, op: Op<"step">, outcome: Outcome<"step">): void {
   checkFence(turn, op, outcome)?.steps.set(`step ${op.name}`, op.value);
 }
 
-/** Of the signal: that it came, or that it did not come in time. */
+/** Whether the signal arrived, or timed out. */
 export function hasHeard({ steps }: Entry, name: string): boolean {
   return steps.has(`signal ${name}`) || steps.has(`lapsed ${name}`);
 }

@@ -9,12 +9,12 @@ export interface Change {
   after: TaskRecord | undefined;
 }
 
-/** One operation and what it changed. A rule takes the changes it can account for; none may be left over. */
+/** One operation and what it changed. Each rule takes the changes that it explains; none may be left over. */
 export class Turn {
   readonly books: Books;
   readonly before: Snapshot;
   readonly after: Snapshot;
-  /** Groups whose head ended or left in this turn. */
+  /** Groups whose head ended or was removed by this operation. */
   readonly freedGroups = new Set<string>();
   readonly #changes = new Map<string, Change>();
 
@@ -31,7 +31,7 @@ export class Turn {
     }
   }
 
-  /** The changes nothing has accounted for yet, oldest task first. */
+  /** The changes that no rule has explained yet, oldest task first. */
   get left(): Change[] {
     return [...this.#changes.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
@@ -48,7 +48,7 @@ export class Turn {
     this.freedGroups.add(groupOf(entry));
   }
 
-  /** Takes the change of a task that must have come to this state. */
+  /** Takes the change of a task that must now be in this state. */
   expect(entry: Entry, state: TaskState, dueAt: number | null = null): TaskRecord {
     this.take(entry.id);
     const record = this.after.tasks.get(entry.id);

@@ -13,7 +13,7 @@ import { endClaim } from "./holding.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-/** A result in a verified queue shows, and adds what it adds, when it was accepted, and only then. */
+/** A result in a verified queue becomes visible, and its tasks are added, when it was accepted, and only then. */
 
 export function checkAsking(turn: Turn, entry: Entry, { result, adds }: Settlement & { kind: "done" }): void {
   const holder = entry.holder!;
@@ -58,7 +58,9 @@ export function checkVerdict(
   endClaim(turn, judged, "refused", verdict.delay);
 }
 
-/** A task that asked for a verdict has ended, or is gone, without one: what it asked about has failed. */
+/**
+ * A task that asked for a verdict has ended, or was removed, without one: the result that it asked about has failed.
+ */
 export function checkMissed(turn: Turn): void {
   const { books, before, after } = turn;
   for (const { id, queue, data, state } of before.tasks.values()) {
@@ -75,7 +77,7 @@ export function checkMissed(turn: Turn): void {
   }
 }
 
-/** Without the steps that led to what was refused; what came from outside stays. */
+/** Removes the steps that led to the refused result. Signals stay. */
 function startOver({ steps }: Entry): void {
   for (const name of steps.keys()) if (name.startsWith("step ")) steps.delete(name);
 }

@@ -20,7 +20,7 @@ import {
   checkLeave,
   checkReconcile,
   checkRejoin,
-  checkTend as checkHousekeep,
+  checkHousekeep as checkHousekeep,
 } from "./passing.ts";
 import { checkPublish, checkSubscribe, checkSubscriptions, checkUnsubscribe } from "./publishing.ts";
 import { checkDocuments, checkPut } from "./putting.ts";
@@ -33,8 +33,8 @@ import { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
 /**
- * Watches a store of its own, one operation at a time, and holds every change against the guarantees. It knows
- * the contract and the answers; of the store it sees what the reading verbs show.
+ * Watches its own store, one operation at a time, and compares every change with the guarantees. It knows the contract
+ * and the answers. Of the store it sees only what the reading verbs show.
  */
 export class Watch {
   readonly books: Books;
@@ -46,10 +46,10 @@ export class Watch {
     this.books = new Books(new ExpectedTime(reading));
   }
 
-  /** Carries the operation out. `refused`: the outcome elsewhere, which decides whether a claim looks at the time. */
+  /** Executes the operation. `refused`: the outcome on the other store, which decides whether a claim sweeps. */
   run(op: Op, reading: Reading, refused: boolean): Outcome {
     this.books.time.observe(reading);
-    // A claim deals with what time brought before it takes anything: here that is watched as a step of its own.
+    // A claim sweeps before it takes anything: here that is a separate step.
     if (op.verb === "claim" && !refused) this.#runOne({ verb: "housekeep" }, reading);
     return this.#runOne(op, reading);
   }
@@ -62,7 +62,7 @@ export class Watch {
     }
     const after = takeSnapshot(this.#store, reading);
     const turn = new Turn(this.books, this.#last, after);
-    judge(turn, op, outcome);
+    checkOperation(turn, op, outcome);
     close(turn);
     this.#last = after;
     return outcome;
@@ -93,7 +93,7 @@ export class Watch {
     }
   }
 
-  /** The whole ledger of every task there is. */
+  /** The whole ledger of every task. */
   checkLedgers(reading: Reading): void {
     const ops = [...this.books.entries.keys()].map((id): Op<"history"> => ({ verb: "history", id }));
     for (const [index, outcome] of this.#store.execute(ops, reading).outcomes.entries())
@@ -105,21 +105,21 @@ function withoutError({ attempt, fence, worker, startedAt, endedAt, outcome }: A
   return { attempt, fence, worker, startedAt, endedAt, outcome };
 }
 
-type Judges = { [V in VerbName]: (turn: Turn, op: Op<V>, outcome: Outcome<V>) => void };
+type Checks = { [V in VerbName]: (turn: Turn, op: Op<V>, outcome: Outcome<V>) => void };
 
-function judge(turn: Turn, op: Op, outcome: Outcome): void {
+function checkOperation(turn: Turn, op: Op, outcome: Outcome): void {
   if ("refused" in outcome) check(turn.left.length === 0, `${op.verb} was refused, and changed something`);
-  (JUDGES[op.verb] as (turn: Turn, op: Op, outcome: Outcome) => void)(turn, op, outcome);
+  (CHECKS[op.verb] as (turn: Turn, op: Op, outcome: Outcome) => void)(turn, op, outcome);
 }
 
-/** Of a result that nobody has judged, and nobody will. */
+/** The row for a result that got no verdict. */
 function rowOf({ fence, worker, startedAt }: Holder, attempt: number, endedAt: number): Row {
   return { attempt, fence, worker, startedAt, endedAt, outcome: "cancelled" };
 }
 
 const nothing = () => {};
 
-const JUDGES: Judges = {
+const CHECKS: Checks = {
   declare: (turn, op, outcome) => {
     const { books } = turn;
     const isNew = !books.queues.has(op.queue);
@@ -128,7 +128,7 @@ const JUDGES: Judges = {
     const text = JSON.stringify(op.policy);
     const isRefused = op.create === true && !isNew && differs(queue.named, op.policy);
     if (!op.create || isNew) {
-      // A declaration that was the last one applied is skipped; an operator's change is not a declaration.
+      // A declaration that was the last one applied is skipped. An operator's change is not a declaration.
       if (op.force || (text !== queue.declared && text !== "{}"))
         queue.named = mergePolicy(queue.named, op.policy);
       if (!op.force && text !== "{}") queue.declared = text;
@@ -141,7 +141,7 @@ const JUDGES: Judges = {
       () => `declare answered ${JSON.stringify(outcome)}; it should be ${JSON.stringify(expected)}`,
     );
     for (const { id, before: was, after } of turn.left) {
-      // Of the tasks it changes only what is looked up in the policy.
+      // In tasks it changes only what is looked up in the policy.
       if (was && after && isDeepStrictEqual({ ...was, maxAttempts: after.maxAttempts }, after)) turn.take(id);
     }
   },
@@ -182,7 +182,7 @@ const JUDGES: Judges = {
   signal: checkSignal,
   steps: nothing,
   verifying: nothing,
-  // Runs are watched by a judge of their own.
+  // guarantees/runs.ts watches the runs.
   run: nothing,
   cancelRun: nothing,
   cancel: (turn, op, outcome) => {
