@@ -196,9 +196,7 @@ export function parseRateLimits(
     ? (options as readonly RateLimitOptions[])
     : [options as RateLimitOptions];
   if (list.length > MOST_LIMITS)
-    throw invalid(
-      `${what} is one limit or up to ${MOST_LIMITS} of them, of which all hold; got ${list.length}.`,
-    );
+    throw invalid(`${what} is one limit, or up to ${MOST_LIMITS} limits that all apply; got ${list.length}.`);
   const limits = list.map((one, i) => parseRateLimit(one, list === options ? `${what}[${i}]` : what));
   checkDiffer(limits, what);
   return limits;

@@ -64,7 +64,7 @@ export function checkRegular(path: string, found: Stats, what = "store"): void {
     throw invalid(`${path} is not a regular file. It was left as it is; name another file for the ${what}.`);
   if (found.nlink > 1)
     throw invalid(
-      `${path} has ${found.nlink} names (hard links), and the file of a ${what} has one: whoever uses another name ` +
+      `${path} has ${found.nlink} names (hard links), and the file of a ${what} must have one: a process that uses another name ` +
         `would see, or damage, what is in it. Remove the other names, or copy the file.`,
     );
 }

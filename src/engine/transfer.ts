@@ -127,7 +127,7 @@ export function wroteUpTo(state: TransferState, from: number, done: number, labe
   if (state.kind === "importing" && state.done === from) return { ...state, done };
   throw new DibsError(
     "UNAVAILABLE",
-    `Another process imports into ${label} too. What it has written stays. Let that one go on, or stop it and run this again.`,
+    `Another process imports into ${label} too. What it has written stays. Let that one continue, or stop it and run this again.`,
   );
 }
 

@@ -12,7 +12,7 @@ export interface Setting {
   about: string;
   /** What the flag takes; a switch takes nothing. */
   takes: "TEXT" | "PATH" | "NUMBER" | "DURATION" | "LIST" | null;
-  unless: string | number | boolean | null | readonly string[];
+  default: string | number | boolean | null | readonly string[];
   /** Lower and upper bound of a number, or of a duration in milliseconds. */
   least?: number;
   most?: number;
@@ -21,46 +21,46 @@ export interface Setting {
 }
 
 export const SETTINGS = {
-  url: { about: "the store: a file, postgres://… or :memory:", takes: "TEXT", unless: "./dibs.db" },
+  url: { about: "the store: a file, postgres://… or :memory:", takes: "TEXT", default: "./dibs.db" },
   schema: {
     about: "PostgreSQL: the schema that contains the tables; default dibs",
     takes: "TEXT",
-    unless: null,
+    default: null,
   },
   pooler: {
     about: "PostgreSQL is behind a transaction pooler such as PgBouncer",
     takes: null,
-    unless: false,
+    default: false,
   },
-  host: { about: "the address to listen on", takes: "TEXT", unless: "127.0.0.1" },
-  port: { about: "the port to listen on; 0: any free port", takes: "NUMBER", unless: 7411, most: 65_535 },
-  tokens: { about: "the file of the tokens; default: next to the store", takes: "PATH", unless: null },
+  host: { about: "the address to listen on", takes: "TEXT", default: "127.0.0.1" },
+  port: { about: "the port to listen on; 0: any free port", takes: "NUMBER", default: 7411, most: 65_535 },
+  tokens: { about: "the file of the tokens; default: next to the store", takes: "PATH", default: null },
   letAnyoneIn: {
     about: "allow everyone who reaches the address to do everything",
     takes: null,
-    unless: false,
+    default: false,
   },
-  allowHost: { about: "a name by which this server may be called", takes: "LIST", unless: [] },
-  allowOrigin: { about: "an origin whose pages may call this server", takes: "LIST", unless: [] },
-  tlsCert: { about: "the certificate, for https", takes: "PATH", unless: null },
-  tlsKey: { about: "the certificate's key", takes: "PATH", unless: null },
-  drain: { about: "how long clients may finish after SIGTERM", takes: "DURATION", unless: 25_000 },
-  maxConnections: { about: "most connections at once", takes: "NUMBER", unless: 20_000, least: 1 },
+  allowHost: { about: "a name by which this server may be called", takes: "LIST", default: [] },
+  allowOrigin: { about: "an origin whose pages may call this server", takes: "LIST", default: [] },
+  tlsCert: { about: "the certificate, for https", takes: "PATH", default: null },
+  tlsKey: { about: "the certificate's key", takes: "PATH", default: null },
+  drain: { about: "how long clients may finish after SIGTERM", takes: "DURATION", default: 25_000 },
+  maxConnections: { about: "most connections at once", takes: "NUMBER", default: 20_000, least: 1 },
   maxFrame: {
-    ...{ about: "most bytes of one message from a client", takes: "NUMBER", unless: 32 * 1024 * 1024 },
+    ...{ about: "most bytes of one message from a client", takes: "NUMBER", default: 32 * 1024 * 1024 },
     // A smaller frame could not hold a call with its names and a small payload.
     least: 4_096,
   },
-  resume: { about: "how long a lost connection can be resumed", takes: "DURATION", unless: 3_000 },
+  resume: { about: "how long a lost connection can be resumed", takes: "DURATION", default: 3_000 },
   // With a shorter interval the server would do little else.
   beat: {
     about: "how often each side checks that the other is alive",
     takes: "DURATION",
-    unless: 5_000,
+    default: 5_000,
     least: 100,
   },
   logLevel: {
-    ...{ about: "what is logged: debug, info, warn, error, silent", takes: "TEXT", unless: "info" },
+    ...{ about: "what is logged: debug, info, warn, error, silent", takes: "TEXT", default: "info" },
     among: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
   },
 } as const satisfies Record<string, Setting>;
@@ -105,7 +105,7 @@ export function resolveConfig(
   for (const name of Object.keys(SETTINGS) as SettingName[]) {
     const setting: Setting = SETTINGS[name];
     const [value, source] = find(name, flags, env, inFile, file);
-    values[name] = value === undefined ? setting.unless : parse(value, setting, source);
+    values[name] = value === undefined ? setting.default : parse(value, setting, source);
     sources[name] = source;
   }
   return { config: values as unknown as Config, sources };

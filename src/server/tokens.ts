@@ -104,7 +104,7 @@ export class Tokens {
 
   #stamp(): string {
     const stat = statSync(this.path, { throwIfNoEntry: false, bigint: true });
-    // Reading a named pipe would block the server until somebody writes to it.
+    // Reading a named pipe would block the server until another process writes to it.
     if (stat && !stat.isFile()) throw unreadable(this.path, "it is not a regular file");
     return stat ? `${stat.ino} ${stat.mtimeNs} ${stat.size}` : "";
   }

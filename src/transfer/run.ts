@@ -31,7 +31,7 @@ export async function importRecords(
   for await (const page of pages) {
     const [first] = page;
     if (!first) continue;
-    if (last === "end") throw notWhole("it goes on after its end");
+    if (last === "end") throw notWhole("it continues after its end");
     if (done === undefined) {
       if (first.type !== "store") throw notWhole("it does not begin with a store record");
       done = await into.beginImport(first);
@@ -45,7 +45,7 @@ export async function importRecords(
     const fresh = page.slice(Math.max(0, done - seen));
     last = page.at(-1)!.type;
     const end = page.find((record) => record.type === "end");
-    if (end && last !== "end") throw notWhole("it goes on after its end");
+    if (end && last !== "end") throw notWhole("it continues after its end");
     if (fresh.length > 0) await into.write(fresh, progress.records);
     onProgress?.(progress);
     if (end?.type === "end") await verify(end, into);
@@ -67,6 +67,6 @@ async function verify({ counts }: StoreRecord & { type: "end" }, into: TransferS
 
 function notWhole(why: string): Error {
   return invalid(
-    `The export is not whole: ${why}. The store stays closed. Delete it, export again, and import that into a new one.`,
+    `The export is incomplete: ${why}. The store stays closed. Delete it, export again, and import that into a new one.`,
   );
 }

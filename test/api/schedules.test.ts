@@ -98,7 +98,7 @@ describe("schedules", () => {
     ["skip", []],
     ["once", ["2026-01-01T03:00"]],
     ["all", ["2026-01-01T01:00", "2026-01-01T02:00", "2026-01-01T03:00"]],
-  ] as const)("makes up for missed times as it is told: %s", async (missed, times) => {
+  ] as const)("missed firings are treated according to missed: %s", async (missed, times) => {
     const { dibs, clock } = await setUp("memory");
     await dibs.schedule("s", { every: "1h", missed }, { queue: "reports" }).ready;
     await sleepThrough(clock, 3.5 * HOUR);

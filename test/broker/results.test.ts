@@ -36,6 +36,6 @@ describe("waiting for an end that should say the state after the timeout", () =>
 });
 
 test("waiting for an end without asking for the state does not look it up", async () => {
-  const never = (): Promise<never> => expect.fail("nobody wants to know the state");
+  const never = (): Promise<never> => expect.fail("the state must not be read");
   await expect(endOrState(late, never, { timeout: 5 })).rejects.toMatchObject({ code: "TIMEOUT" });
 });

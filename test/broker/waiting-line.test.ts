@@ -31,7 +31,7 @@ function makeLine() {
     clock,
   );
   /** Claims that are not answered yet, oldest first. */
-  const next = () => asked.shift() ?? expect.fail("nobody asks");
+  const next = () => asked.shift() ?? expect.fail("no claim was sent");
   /** Waits after having found nothing. */
   const lineUp = async (
     worker: string,

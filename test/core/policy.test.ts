@@ -166,7 +166,7 @@ describe("a policy is refused for", () => {
       "rateLimit[1].max must be a whole number from 1 to 1000000000000; got 0.5. For fewer than one, make `per` longer",
     ],
     [
-      "two rates of which one is never met",
+      "two rates that differ only in max",
       {
         rateLimit: [
           { max: 1, per: "1m" },
@@ -189,41 +189,37 @@ describe("a policy is refused for", () => {
     [
       "nine rates",
       { rateLimit: Array.from({ length: 9 }, (_, i) => ({ max: 1, per: i + 1 })) },
-      "up to 8 of them, of which all hold; got 9",
+      "up to 8 limits that all apply; got 9",
     ],
     [
-      "no turns",
+      "a weight of zero",
       { groups: { weight: { a: 0 } } },
       'groups.weight of "a" must be a whole number from 1 to 100; got 0',
     ],
     [
-      "turns for nobody",
+      "weights without a groupKey",
       { groups: { weight: 3 } },
       'groups.weight has turns by groupKey, such as { "customer-1": 3 }',
     ],
-    [
-      "hours that are none",
-      { window: "25:00-3" },
-      'one span of hours such as "22:00-06:00" (UTC), or { hours',
-    ],
+    ["invalid hours", { window: "25:00-3" }, 'one span of hours such as "22:00-06:00" (UTC), or { hours'],
     ["the whole day", { window: "00:00-24:00" }, "For the whole day leave it out, or give null"],
     [
-      "a time zone elsewhere",
+      "an unknown time zone",
       { window: { hours: "09:00-17:00", tz: "Mars/X" } },
       'window.tz must be the name of a time zone, such as "Europe/London" or "UTC"; got "Mars/X"',
     ],
-    ["weights without turns", { groups: { weight: { a: 2 } } }, "Give fair: true with it; got undefined"],
+    ["weights without fair", { groups: { weight: { a: 2 } } }, "Give fair: true with it; got undefined"],
     [
-      "weights that cannot be had",
+      "weights above the concurrency",
       { groups: { fair: true, concurrency: 2, weight: { a: 3 } } },
       "Give a groups.concurrency of at least 3 with it, or lower weights; got 2",
     ],
     [
-      "weights beside a rate",
+      "weights together with a rate",
       { groups: { fair: true, concurrency: 2, weight: { a: 2 }, rateLimit: { max: 1, per: "1s" } } },
       "one task in line at a time, whatever it weighs",
     ],
-  ])("%s", (_, options, message) => {
+  ])("a policy is refused for %s", (_, options, message) => {
     let error: unknown;
     try {
       parsePolicy(options as QueuePolicyOptions);

@@ -51,13 +51,13 @@ test.each<[string, unknown]>([
     Object.create({ constructor: Object.defineProperty(() => {}, "name", { get: throws }) }),
   ],
   ["length lies", JSON.parse('{"length":1e9,"then":1,"toJSON":1,"__proto__":{"toString":1}}')],
-  ["it takes itself for a Date", Object.create(Date.prototype)],
+  ["its prototype is Date's", Object.create(Date.prototype)],
   [
-    "every question about it throws",
+    "every access to it throws",
     new Proxy({}, { get: throws, getPrototypeOf: throws, has: throws, ownKeys: throws }),
   ],
   ["it was revoked", revoked()],
-])("shows an object of which %s", (_, value) => {
+])("show describes a hostile object: %s", (_, value) => {
   expect(show(value)).toMatch(/^an object( that cannot be read)?$/);
 });
 

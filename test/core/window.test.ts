@@ -67,7 +67,7 @@ describe("window", () => {
     null,
     {},
     { hours: "x" },
-  ])("is refused where it is none: %j", (options) => {
+  ])("the window %j is refused", (options) => {
     expect(() => parseWindow(options as never)).toThrow(/window/);
   });
 

@@ -110,7 +110,7 @@ test.each(LIARS)("a policy with an object that overrides %s is a bad request ove
 
 test("an exception while a message is handled closes that connection and no other", async () => {
   const events: Port["events"] = () => {
-    throw new Error("nobody expected this");
+    throw new Error("unexpected failure");
   };
   const { server, errors } = await setUp((store) => ({ ...store, events }));
   const [other, client] = await Promise.all([connect(server.url), connect(server.url)]);
@@ -119,7 +119,7 @@ test("an exception while a message is handled closes that connection and no othe
   await client.hear("welcome");
   client.send(`{"seq":1,"ack":0,"items":[["listen",1]]}`);
   expect(await client.end()).toBe(CLOSE.failed);
-  expect(errors).toEqual([expect.stringContaining("nobody expected this")]);
+  expect(errors).toEqual([expect.stringContaining("unexpected failure")]);
   other.send(`{"seq":1,"ack":0,"items":[["call",1,"queues",[]]]}`);
   expect(await other.hear('["ok",1')).toContain("[]");
 });

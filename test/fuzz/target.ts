@@ -60,7 +60,7 @@ async function witnessFor(port: Port): Promise<void> {
 }
 
 function fail(error: unknown): void {
-  failures.push(`Somebody who behaves met ${(error as Error).stack}`);
+  failures.push(`The well-behaved client got ${(error as Error).stack}`);
 }
 
 function state(): Told {

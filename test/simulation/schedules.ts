@@ -247,7 +247,8 @@ class ScheduleSimulation {
       while (process.length > 0) {
         const intent = process.shift()!;
         const { before } = answer<"put">(await this.#ask(intent.op));
-        if (before !== intent.expect) throw new Error(`nobody else is there, and ${intent.name} was changed`);
+        if (before !== intent.expect)
+          throw new Error(`no other process runs, and ${intent.name} was changed`);
         this.#record(intent);
       }
     }

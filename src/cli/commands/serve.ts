@@ -22,7 +22,7 @@ export interface Embedding {
 export function serveCommand(embedding?: Embedding): Command {
   const command = new Command("serve").description("serve a store to any number of clients");
   for (const [name, setting] of Object.entries(SETTINGS) as [SettingName, Setting][]) {
-    const about = `${setting.about} (${variableOf(name)}${describeDefault(setting.unless)})`;
+    const about = `${setting.about} (${variableOf(name)}${describeDefault(setting.default)})`;
     if (setting.takes === null) command.option(flagOf(name), about);
     else if (setting.takes === "LIST") command.option(`${flagOf(name)} <text...>`, about);
     else command.option(`${flagOf(name)} <${setting.takes.toLowerCase()}>`, about);
@@ -33,7 +33,7 @@ export function serveCommand(embedding?: Embedding): Command {
     .action((flags: Flags) => run(flags, embedding));
 }
 
-function describeDefault(unless: Setting["unless"]): string {
+function describeDefault(unless: Setting["default"]): string {
   return typeof unless === "string" || typeof unless === "number" ? `; ${unless}` : "";
 }
 

@@ -165,9 +165,9 @@ export class Calls {
   }
 
   abort(id: number): void {
-    const nobody = new DibsError("CLOSED", "The caller no longer waits for this.");
-    this.#waiting.get(id)?.abort(nobody);
-    this.#waitingForRoom.get(id)?.abort(nobody);
+    const aborted = new DibsError("CLOSED", "The caller no longer waits for this.");
+    this.#waiting.get(id)?.abort(aborted);
+    this.#waitingForRoom.get(id)?.abort(aborted);
   }
 
   abortAll(): void {

@@ -79,7 +79,7 @@ export function queues(start: Start): void {
       expect((await claim(port, { queues: ["a", "b"], max: 9 })).map(({ queue }) => queue)).toEqual(["b"]);
     });
 
-    test("ends when the queue is dropped: a new queue of that name is not paused", async () => {
+    test("a pause ends when the queue is dropped: a new queue of that name is not paused", async () => {
       const { port } = await start();
       await port.pause(QUEUE, true);
       await port.drop(QUEUE);

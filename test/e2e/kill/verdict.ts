@@ -75,7 +75,7 @@ function nothingIsMadeUp(tasks: Map<string, TaskInfo>, added: Of<"added">[], add
   const madeUp = unheard.filter(
     ({ data, idempotencyKey }) => idempotencyKey === null && !begun.has(nameOf(data as Named)),
   );
-  expect(madeUp, "tasks that nobody has added").toEqual([]);
+  expect(madeUp, "tasks that no process has added").toEqual([]);
   return unheard.length;
 }
 

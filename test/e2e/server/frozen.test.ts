@@ -19,7 +19,7 @@ describe.concurrent("a frozen server", () => {
     served.program.signal("SIGSTOP");
     const adding = queue.add({ do: "echo", value: "added while it was frozen" });
     const warned = await worker.hears("warned", ({ message }) => String(message).includes("silent"));
-    expect(warned["message"]).toContain("connecting anew");
+    expect(warned["message"]).toContain("reconnecting");
     served.program.signal("SIGCONT");
 
     worker.tell({ open: "thawed" });

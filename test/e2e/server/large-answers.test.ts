@@ -66,7 +66,7 @@ async function ask(stage: Stage, url: string, path: string): Promise<() => Promi
 
 describe.each(Object.entries(STORES))("a server on %s", (_, openStore) => {
   test(
-    `stays below 500 MB while ${REQUESTS} requests for large pages are not read, and answers them all`,
+    `a server stays below 500 MB while ${REQUESTS} requests for large pages are not read, and answers them all`,
     { timeout: 120_000 },
     async ({ stage }) => {
       const served = await serveTasks(stage, await openStore(stage));
@@ -83,7 +83,7 @@ describe.each(Object.entries(STORES))("a server on %s", (_, openStore) => {
   );
 
   test(
-    `stays below 500 MB while one frame of ${REQUESTS} lists is not read, and answers them all`,
+    `a server stays below 500 MB while one frame of ${REQUESTS} lists is not read, and answers them all`,
     { timeout: 120_000 },
     async ({ stage }) => {
       const served = await serveTasks(stage, await openStore(stage));

@@ -6,7 +6,7 @@ import { isLong } from "../../run/long.ts";
 
 const stops = Number(process.env["DIBS_STOPS"] ?? (isLong ? 100 : 3));
 
-describe("a server that is told to stop", () => {
+describe("a server that is stopped", () => {
   test(
     `${stops} times under load: tasks that can finish in time are done by the worker that had them`,
     { timeout: 60_000 + stops * 8_000 },
@@ -25,7 +25,7 @@ describe("a server that is told to stop", () => {
         );
         ids.push(...tasks.map(({ id }) => id));
         const isOurs = ({ id }: { id?: string }): boolean => tasks.some((task) => task.id === id);
-        await until("somebody has begun", () => workers.some((worker) => worker.all("start").some(isOurs)));
+        await until("a worker has begun", () => workers.some((worker) => worker.all("start").some(isOurs)));
         expect(await served.program.stop()).toEqual({ code: 0, signal: null });
         await served.restart();
       }

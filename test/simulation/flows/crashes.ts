@@ -21,7 +21,7 @@ export async function crashEverywhere({ seed, engine, most }: CrashOptions): Pro
     } catch (error) {
       const where = crash
         ? `the ${crash.role} dies ${crash.at.when} its call ${crash.at.call}`
-        : "nobody dies";
+        : "no process dies";
       throw new Error(
         `seed ${seed}, ${where}: ${(error as Error).message}\n${JSON.stringify(scenario)}\n\n` +
           `Replay: npm run simulate -- --flows --seed ${seed} --engine ${engine}`,

@@ -51,7 +51,7 @@ export async function crashPipelines(options: {
     try {
       return await new PipelineFlow(engine, scenario, crash).run();
     } catch (error) {
-      const where = crash ? `the worker dies ${crash.when} its call ${crash.call}` : "nobody dies";
+      const where = crash ? `the worker dies ${crash.when} its call ${crash.call}` : "no process dies";
       throw new Error(
         `seed ${seed}, ${where}: ${(error as Error).message}\n${JSON.stringify(scenario)}\n\n` +
           `Replay: npm run simulate -- --pipelines --seed ${seed} --engine ${engine}`,

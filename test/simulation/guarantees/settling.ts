@@ -43,7 +43,7 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
       break;
     case "hold":
       // With limits, guarantees/limits.ts checks this instead.
-      throw new Error("Nobody holds anything back here.");
+      throw new Error("Holds are not part of this simulation.");
     case "park":
       checkPark(turn, entry, settlement);
       break;
