@@ -211,9 +211,9 @@ export class Calls {
     this.#checkIdle();
     if (call.isAbandoned) return;
     const error = errorFrom(data);
-    const { onRefusedResend: onRefusedAgain } = call.options;
-    if (!call.isResent || !onRefusedAgain) return this.#reject(call, error);
-    onRefusedAgain(error).then(
+    const { onRefusedResend } = call.options;
+    if (!call.isResent || !onRefusedResend) return this.#reject(call, error);
+    onRefusedResend(error).then(
       (value) => this.#resolve(call, value),
       (refusal: unknown) => this.#reject(call, refusal),
     );

@@ -428,7 +428,7 @@ export class Worker implements AsyncDisposable {
 
   async #drain(timeout: number): Promise<void> {
     this.#phase = "draining";
-    const letGo = this.#keepAlive.hold();
+    const letProcessEnd = this.#keepAlive.hold();
     this.#stopFetching.abort(new DibsError("CLOSED", "The worker was stopped."));
     await this.ready.catch(() => {});
     // Retire first: released tasks must not be reserved for this worker again.
@@ -441,7 +441,7 @@ export class Worker implements AsyncDisposable {
     for (const held of this.#held.values()) this.#leaveBehind(held);
     await this.#membership.leave();
     this.#phase = "stopped";
-    letGo();
+    letProcessEnd();
   }
 
   /** Releases a task that was prefetched and not started, as if never claimed. */

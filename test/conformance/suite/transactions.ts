@@ -89,14 +89,14 @@ export function transactions(start: Start): void {
 
   describe("add in the caller's transaction", () => {
     test("an add in the caller's transaction becomes visible at the commit, and wakes waiting claims then", async () => {
-      const { port, begin, awaitHints: heard } = await start();
+      const { port, begin, awaitHints } = await start();
       const next = waiting(port);
       const tx = await begin();
       const [added] = await port.add([newTask({ data: "x" })], { tx });
       expect(added).toMatchObject({ state: "ready", existing: false });
       await refused(() => port.task(added!.id), "TASK_NOT_FOUND");
       await tx.commit();
-      await heard();
+      await awaitHints();
       expect((await next)[0]).toMatchObject({ id: added!.id, data: "x", attempt: 1 });
     });
 

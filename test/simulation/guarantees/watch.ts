@@ -15,13 +15,7 @@ import { checkAdded, refusalOfAdds } from "./adding.ts";
 import { Books, type Holder, type Row } from "./books.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
-import {
-  checkHeartbeat,
-  checkLeave,
-  checkReconcile,
-  checkRejoin,
-  checkHousekeep as checkHousekeep,
-} from "./passing.ts";
+import { checkHeartbeat, checkLeave, checkReconcile, checkRejoin, checkHousekeep } from "./passing.ts";
 import { checkPublish, checkSubscribe, checkSubscriptions, checkUnsubscribe } from "./publishing.ts";
 import { checkDocuments, checkPut } from "./putting.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
