@@ -121,6 +121,21 @@ test("events at the rate are all written", () => {
   }
 });
 
+test("events a little above the rate are only counted once the burst is used up", () => {
+  const { start, add, all, advance } = listening();
+  const perTenth = (BOUNDS.eventRate / 10) * 1.2;
+  let seen = { told: 0, missed: 0, cursor: start };
+  let later = 0;
+  for (let tenth = 0; tenth < 60; tenth++) {
+    add(perTenth);
+    seen = all(seen.cursor);
+    // The burst lasts for 25 tenths of a second.
+    if (tenth > 30) later += seen.told;
+    advance(100);
+  }
+  expect(later).toBe(0);
+});
+
 test("events far above the rate are only counted after the first, until the rate falls", () => {
   const { start, add, all, advance } = listening();
   let seen = { told: 0, missed: 0, cursor: start };
