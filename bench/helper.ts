@@ -23,6 +23,10 @@ export class Helper implements AsyncDisposable {
     return helper;
   }
 
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
   /** Its next message. */
   async next<T>(): Promise<T> {
     while (this.#unheard.length === 0) {

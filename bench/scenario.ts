@@ -25,7 +25,7 @@ export function canRun({ needs }: Scenario, { name, can }: Contender): boolean {
 export interface Figure {
   name: string;
   value: number;
-  unit: "tasks/s" | "ms" | "MB" | "times" | "claims" | "pages" | "connections";
+  unit: "tasks/s" | "ms" | "µs" | "MB" | "times" | "claims" | "pages" | "connections";
   better: "more" | "less";
 }
 
@@ -36,6 +36,12 @@ export const rate = (name: string, value: number): Figure => ({
   better: "more",
 });
 export const ms = (name: string, value: number): Figure => ({ name, value, unit: "ms", better: "less" });
+export const microseconds = (name: string, value: number): Figure => ({
+  name,
+  value,
+  unit: "µs",
+  better: "less",
+});
 export const megabytes = (name: string, value: number): Figure => ({
   name,
   value,

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { built } from "../built.ts";
@@ -6,6 +5,7 @@ import { Helper } from "../helper.ts";
 import { serverFlags } from "../peers/dibs-server.ts";
 import { freePort, startProgram } from "../peers/server.ts";
 import { type Bench, type Figure, megabytes, ms, type Scenario } from "../scenario.ts";
+import { usageOf } from "../usage.ts";
 
 export interface CrowdTask {
   url: string;
@@ -49,19 +49,5 @@ async function crowd(bench: Bench, kind: CrowdTask["kind"], count: number): Prom
     ];
   } finally {
     await stop();
-  }
-}
-
-/** From /proc on Linux; zeros elsewhere. */
-function usageOf(pid: number): { megabytes: number; cpuMs: number } {
-  try {
-    const resident = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]!;
-    // Fields 14 and 15, counted after the name, in hundredths of a second.
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
-      .replace(/^.*\) /, "")
-      .split(" ");
-    return { megabytes: Number(resident) / 1_024, cpuMs: (Number(stat[11]) + Number(stat[12])) * 10 };
-  } catch {
-    return { megabytes: 0, cpuMs: 0 };
   }
 }

@@ -2,16 +2,19 @@ import { fileURLToPath } from "node:url";
 import { built } from "../built.ts";
 import { Helper } from "../helper.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import { inBatches, mean, payloads } from "../measure.ts";
+import { inBatches, mean, median, payloads } from "../measure.ts";
 import { serverFlags } from "../peers/dibs-server.ts";
 import { freePort, startProgram } from "../peers/server.ts";
-import { type Bench, type Figure, rate, type Scenario, times } from "../scenario.ts";
+import { type Bench, type Figure, microseconds, rate, type Scenario, times } from "../scenario.ts";
+import { usageOf } from "../usage.ts";
 import { type Dibs, type DibsEvent, open, type Queue } from "../../src/index.ts";
 import type { Payload } from "../contender.ts";
 
 const BATCH = 500;
 const READING = 10;
 const SILENT = 100;
+/** How often each kind of readers is measured in a round. Single legs differ by a fifth on a quiet machine. */
+const LEGS = 3;
 /** Each task emits three events. */
 const STEADY = 5_000;
 const EVENTS_OF_A_TASK = 3;
@@ -25,7 +28,7 @@ export interface ReadersTask {
 
 export const readers: Scenario = {
   name: "readers",
-  about: `tasks added in batches of ${BATCH}, four under way, and drained, with nobody who follows the events, with ${READING} who do, and with ${SILENT} who listen and read nothing; each against rounds without readers just before and after it, in process and at a server that is followed over HTTP; and ${STEADY.toLocaleString("en")} tasks/s added and handled with ${READING} readers: what part of them passes, and what part of their events a reader in the process is shown`,
+  about: `tasks added in batches of ${BATCH}, four in progress, and drained, with no readers of the events, with ${READING}, and with ${SILENT} that listen and read nothing; in process, and at a server whose events are read over HTTP. Each leg with readers is compared with the legs without just before and after it; a share is the median of ${LEGS}. CPU is that of the server and of the process that has all readers, which discards what it reads. And ${STEADY.toLocaleString("en")} tasks/s added and handled with ${READING} readers: the share of them that passes, and the share of their events that a reader in the process gets`,
   needs: "dibs",
   warmUp: true,
   async run(bench) {
@@ -43,7 +46,7 @@ async function inProcess(bench: Bench): Promise<Figure[]> {
     const stop = new AbortController();
     const all = Array.from({ length: count }, () => dibs.events({ signal: stop.signal }));
     if (kind === "reading") for (const events of all) void readAll(events);
-    return async () => stop.abort();
+    return { stop: async () => stop.abort() };
   });
   const expected = READING * EVENTS_OF_A_TASK * STEADY * (steadyMs(bench) / 1_000);
   const share = Math.min(1, shown / expected);
@@ -59,27 +62,44 @@ async function atServer(bench: Bench): Promise<Figure[]> {
   const url = `http://127.0.0.1:${port}`;
   const flags = serverFlags(bench.path(`readers-server-${bench.settings.warmUp}`), port);
   const main = fileURLToPath(await built("src/cli/main.ts", bench.settings.cache));
-  const { stop } = await startProgram(process.execPath, [main, "serve", ...flags], port);
+  const { pid, stop } = await startProgram(process.execPath, [main, "serve", ...flags], port);
+  const startReaders: StartReaders = async (kind, count) => {
+    const task: ReadersTask = { url, count, kind };
+    const helper = await Helper.start(new URL("../helpers/readers.ts", import.meta.url), task);
+    return { pid: helper.pid, stop: () => helper.kill() };
+  };
   try {
     await using dibs = await open(url);
-    return await compare(bench, "server", dibs, async (kind, count) => {
-      const task: ReadersTask = { url, count, kind };
-      const helper = await Helper.start(new URL("../helpers/readers.ts", import.meta.url), task);
-      return () => helper.kill();
-    });
+    return await compare(bench, "server", dibs, startReaders, pid);
   } finally {
     await stop();
   }
 }
 
-type StartReaders = (kind: ReadersTask["kind"], count: number) => Promise<() => Promise<void>>;
+interface Readers {
+  /** Of the process that has them, where that is another one. */
+  pid?: number;
+  stop: () => Promise<void>;
+}
 
-/** Each kind of readers between two rounds without any. The steady one comes last. */
+type StartReaders = (kind: ReadersTask["kind"], count: number) => Promise<Readers>;
+
+/** What one leg took. */
+interface Leg {
+  /** Tasks a second. */
+  rate: number;
+  /** CPU in microseconds a task. */
+  server: number;
+  readers: number;
+}
+
+/** Each kind of readers between two legs without any. The steady one comes last. */
 async function compare(
   bench: Bench,
   where: string,
   dibs: Dibs,
   startReaders: StartReaders,
+  server?: number,
 ): Promise<Figure[]> {
   const queue = dibs.queue<Payload>("readers");
   // Never emptied: purging so many tasks takes longer than adding them.
@@ -90,51 +110,93 @@ async function compare(
   ] as const;
   const figures: Figure[] = [];
   for (const [what, measure, kinds] of [
-    ["adds", () => addRate(full, bench.size(3_000, 100)), both],
-    ["drain", () => drainOf(queue, bench.size(40_000, 500)), both],
-    [`${STEADY} tasks/s`, () => steadyRate(queue, steadyMs(bench)), both.slice(0, 1)],
-  ] as const) {
-    await measure();
-    const alone = [await measure()];
+    ["adds", (from) => addTasks(full, bench.size(1_500, 100), from), both],
+    ["drain", (from) => drain(queue, bench.size(40_000, 500), from), both],
+    [`${STEADY} tasks/s`, (from) => addSteadily(queue, steadyMs(bench), from), both.slice(0, 1)],
+  ] satisfies [string, Measure, readonly (typeof both)[number][]][]) {
+    await leg(measure, server, undefined);
+    const alone = [await leg(measure, server, undefined)];
     for (const [kind, count] of kinds) {
-      const stopReaders = await startReaders(kind, count);
-      const beside = await measure();
-      await stopReaders();
-      alone.push(await measure());
+      const beside: Leg[] = [];
+      const shares: number[] = [];
+      for (let n = 0; n < LEGS; n++) {
+        const { pid, stop } = await startReaders(kind, count);
+        beside.push(await leg(measure, server, pid));
+        // So that readers have time to see the last events.
+        await sleep(200);
+        await stop();
+        alone.push(await leg(measure, server, undefined));
+        shares.push(beside.at(-1)!.rate / mean(alone.slice(-2).map((each) => each.rate)));
+      }
       const label = `${where}, ${what}, ${count} ${kind} readers`;
-      figures.push(rate(label, beside), times(`${label}: share`, beside / mean(alone.slice(-2))));
+      figures.push(rate(label, medianOf(beside, "rate")), times(`${label}: share`, median(shares)));
+      if (server === undefined || what !== "drain") continue;
+      figures.push(microseconds(`${label}: CPU of the server a task`, medianOf(beside, "server")));
+      figures.push(microseconds(`${label}: CPU of the readers a task`, medianOf(beside, "readers")));
     }
-    figures.push(rate(`${where}, ${what}, no readers`, mean(alone)));
+    figures.push(rate(`${where}, ${what}, no readers`, medianOf(alone, "rate")));
+    if (server === undefined || what !== "drain") continue;
+    figures.push(
+      microseconds(`${where}, ${what}, no readers: CPU of the server a task`, medianOf(alone, "server")),
+    );
   }
   return figures;
 }
 
+function medianOf(legs: readonly Leg[], what: keyof Leg): number {
+  return median(legs.map((each) => each[what]));
+}
+
+/** Calls `from` when what counts begins, and returns how many tasks there were. */
+type Measure = (from: () => void) => Promise<number>;
+
+async function leg(
+  measure: Measure,
+  server: number | undefined,
+  readersPid: number | undefined,
+): Promise<Leg> {
+  const cpu = (pid: number | undefined): number => (pid === undefined ? 0 : usageOf(pid).cpuMs);
+  let before = { at: 0, server: 0, readers: 0 };
+  const now = () => ({ at: performance.now(), server: cpu(server), readers: cpu(readersPid) });
+  const count = await measure(() => (before = now()));
+  const after = now();
+  return {
+    rate: (count * 1_000) / (after.at - before.at),
+    server: ((after.server - before.server) * 1_000) / count,
+    readers: ((after.readers - before.readers) * 1_000) / count,
+  };
+}
+
 const steadyMs = (bench: Bench): number => bench.size(3_000, 300);
 
-/** Tasks added a second, over this time: the first thousands of events cost more than later ones. */
-async function addRate(queue: Queue<Payload>, forMs: number): Promise<number> {
+/** Adds for so long: the first thousands of events cost more than those after them. */
+async function addTasks(queue: Queue<Payload>, forMs: number, from: () => void): Promise<number> {
   const batch = payloads(BATCH).map((data) => ({ data }));
+  from();
   const start = performance.now();
   let added = 0;
   const addOn = async (): Promise<void> => {
     for (; performance.now() - start < forMs; added += BATCH) await queue.addMany(batch);
   };
   await Promise.all([addOn(), addOn(), addOn(), addOn()]);
-  return (added * 1_000) / (performance.now() - start);
+  return added;
 }
 
-async function drainOf(queue: Queue<Payload>, count: number): Promise<number> {
+async function drain(queue: Queue<Payload>, count: number, from: () => void): Promise<number> {
   await inBatches(count, BATCH, (first, length) =>
     queue.addMany(payloads(length, first).map((data) => ({ data }))),
   );
-  const start = performance.now();
+  // The adds have used up the allowance of events. After this pause readers are sent as much as they ever are.
+  await sleep(1_500);
+  from();
   await handle(queue, count);
-  return (count * 1_000) / (performance.now() - start);
+  return count;
 }
 
 /** Adds at a pace, and handles what was added. */
-async function steadyRate(queue: Queue<Payload>, forMs: number): Promise<number> {
+async function addSteadily(queue: Queue<Payload>, forMs: number, from: () => void): Promise<number> {
   const count = (forMs * STEADY) / 1_000;
+  from();
   const start = performance.now();
   const handled = handle(queue, count);
   for (let added = 0; added < count; await sleep(5)) {
@@ -143,10 +205,7 @@ async function steadyRate(queue: Queue<Payload>, forMs: number): Promise<number>
     added = Math.max(added, due);
   }
   await handled;
-  // So that readers have time to get the last event.
-  const taken = performance.now() - start;
-  await sleep(200);
-  return (count * 1_000) / taken;
+  return count;
 }
 
 async function handle(queue: Queue<Payload>, count: number): Promise<void> {
