@@ -212,6 +212,8 @@ async function makeStoreOnce(link: Connection, { store }: MakeOptions, where: st
   try {
     await link.exec(`SELECT pg_advisory_xact_lock(${migrationLock(link.schema)})`);
     await link.exec(`SET LOCAL lock_timeout = ${LOCK_MS}`);
+    // Also with relaxed durability: if a crash lost the tables, a new store would give out the same fences again.
+    await link.exec("SET LOCAL synchronous_commit = on");
     if (!(await isUpToDate(link, where))) {
       await migrate(link, await version(link));
       const salt = store ?? Math.floor(Math.random() * STORE_LIMIT);
