@@ -327,7 +327,12 @@ function withoutOlderEvents(op: Op, store: Outcome, model: Outcome): Outcome {
   const [told, known] = [answer<"listen">(store), answer<"listen">(model)];
   const objects = (texts: readonly string[]) => texts.map((text) => JSON.parse(text) as unknown);
   const older = known.missed - told.missed;
-  if (older <= 0 || told.events.length < older) return store;
+  if (older <= 0) return store;
+  if (told.events.length < older) {
+    // A full page of nothing but older events: both pages must begin after the same event.
+    const start = (page: typeof told): number => page.cursor - page.missed - page.events.length;
+    return told.events.length === op.limit && start(told) === start(known) ? model : store;
+  }
   const events = told.events.slice(older);
   // Older events take room in a page, so it may end earlier.
   const cut = known.events.length - events.length;
