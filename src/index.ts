@@ -15,6 +15,7 @@ export {
   type StageHandler,
   type StageOptions,
 } from "./api/pipeline.ts";
+export { type PoolDecision, type PoolInfo } from "./api/pool-info.ts";
 export {
   type ClaimOptions,
   type Queue,
@@ -53,6 +54,12 @@ export { type RunPlace, type RunState, type Stage } from "./core/run.ts";
 export { PLANNED_HEADER, SCHEDULE_HEADER } from "./core/schedule.ts";
 export { type AttemptOutcome, type TaskState } from "./core/task.ts";
 export { type WindowOptions } from "./core/window.ts";
+export { type Advice } from "./pools/advise.ts";
+export { type AlertKind, type AlertOptions, type AlertRule } from "./pools/alert-rules.ts";
+export { type Alerts } from "./pools/alerts.ts";
+export { type PoolOptions } from "./pools/options.ts";
+export { type PoolPolicyOptions } from "./pools/policy.ts";
+export { type Pool, type PoolStatus } from "./pools/pool.ts";
 export { type Claim } from "./worker/claim.ts";
 export { type StopOptions, type WorkBatchOptions, type WorkOptions } from "./worker/options.ts";
 export { type BatchHandler, type Handler, type Task } from "./worker/task.ts";

@@ -3,16 +3,23 @@ import { randomBytes } from "node:crypto";
 import { invalid } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
 import type { Json } from "../core/json-type.ts";
+import { everyItem } from "../core/every-item.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import type { Logger } from "../core/logger.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port, QueueSummary } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import type { WorkerRecord } from "../core/task.ts";
+import { type AlertOptions, parseAlerts } from "../pools/alert-rules.ts";
+import { Alerts } from "../pools/alerts.ts";
+import type { Cap } from "../pools/cap.ts";
+import { type PoolOptions, resolvePool } from "../pools/options.ts";
+import { Pool } from "../pools/pool.ts";
 import { resolveWork, type ResolvedWork, type WorkOptions } from "../worker/options.ts";
 import type { Handler, Task } from "../worker/task.ts";
 import { Worker, type WorkerQueue } from "../worker/worker.ts";
 import { checkDefinition, type QueueDefinition, type QueueOptions } from "./definition.ts";
+import { describePool, type PoolDecision, type PoolInfo } from "./pool-info.ts";
 import { Pipeline } from "./pipeline.ts";
 import { checkHandler, type Owner, Queue } from "./queue.ts";
 import { RunHandle } from "./run-handle.ts";
@@ -48,6 +55,8 @@ export class Dibs implements Owner, AsyncDisposable {
   readonly defaultWorker = `hand-${process.pid}#${randomBytes(4).toString("hex")}`;
   readonly #logger: Logger;
   readonly #workers = new Set<Worker>();
+  readonly #pools = new Set<Pool>();
+  readonly #alerts = new Set<Alerts>();
   readonly #listening = new Set<AbortController>();
   readonly #keepAlive = new KeepAlive();
   /** Definitions that are being sent to the store. */
@@ -113,7 +122,8 @@ export class Dibs implements Owner, AsyncDisposable {
   /** All subscriptions, or those that a topic reaches, in the order in which they were created. */
   async subscriptions(options: { topic?: string | undefined } = {}): Promise<SubscriptionInfo[]> {
     checkNames(options, ["topic"], "subscriptions");
-    const subscriptions = await this.port.subscriptions(options.topic);
+    const { topic } = options;
+    const subscriptions = await everyItem((page) => this.port.subscriptions({ ...page, topic }));
     return subscriptions.map((each) => ({ ...each, createdAt: new Date(each.createdAt) }));
   }
 
@@ -154,7 +164,55 @@ export class Dibs implements Owner, AsyncDisposable {
   }
 
   async schedules(): Promise<ScheduleInfo[]> {
-    return (await this.port.schedules()).map(describe);
+    return (await everyItem((page) => this.port.schedules(page))).map(describe);
+  }
+
+  /**
+   * Keeps the right number of workers for its queues: starts and ends processes as the load needs it. Of all processes
+   * with a pool of this name, one runs it and the others wait.
+   */
+  pool(options: PoolOptions): Pool {
+    return this.startPool(options);
+  }
+
+  /** @internal With a cap that several pools share. */
+  startPool(options: PoolOptions, cap?: Cap): Pool {
+    const pool: Pool = new Pool(
+      this.port,
+      resolvePool(options),
+      this.#logger,
+      () => void this.#pools.delete(pool),
+      cap,
+    );
+    this.#pools.add(pool);
+    return pool;
+  }
+
+  /**
+   * Evaluates rules about queues, and reports when one begins and ceases to apply: to the log, a webhook or a command.
+   * Of all processes with alerts, one evaluates them.
+   */
+  alerts(options: AlertOptions): Alerts {
+    const alerts: Alerts = new Alerts(
+      this.port,
+      parseAlerts(options),
+      this.#logger,
+      () => void this.#alerts.delete(alerts),
+    );
+    this.#alerts.add(alerts);
+    return alerts;
+  }
+
+  /** All pools, of any process, with their sizes and reasons. */
+  async pools(): Promise<PoolInfo[]> {
+    return (await everyItem((page) => this.port.supervised("pool", page))).map(describePool);
+  }
+
+  /** The last decisions of a pool with their reasons, the newest first; a thousand are stored. */
+  async poolDecisions(name: string, options: { limit?: number | undefined } = {}): Promise<PoolDecision[]> {
+    checkNames(options, ["limit"], "poolDecisions");
+    const decisions = await this.port.decisions("pool", name, options.limit ?? 50);
+    return decisions.map((each) => ({ ...each, at: new Date(each.at) }));
   }
 
   task<Result = unknown>(id: string): TaskHandle<Json<Result>> {
@@ -211,14 +269,15 @@ export class Dibs implements Owner, AsyncDisposable {
   }
 
   async queues(): Promise<QueueInfo[]> {
-    const queues = await this.port.queues();
+    const queues = await everyItem((page) => this.port.queues(page));
     return queues.map((queue) => ({ ...queue, createdAt: new Date(queue.createdAt) }));
   }
 
   /** Workers that sent a heartbeat within their lease, in any process. */
   async workers(options: { queue?: string | undefined } = {}): Promise<WorkerSummary[]> {
     checkNames(options, ["queue"], "workers");
-    const workers = await this.port.workers(options.queue);
+    const { queue } = options;
+    const workers = await everyItem((page) => this.port.workers({ ...page, queue }));
     return workers.map((worker) => ({ ...worker, joinedAt: new Date(worker.joinedAt) }));
   }
 
@@ -264,9 +323,10 @@ export class Dibs implements Owner, AsyncDisposable {
     };
   }
 
-  /** Stops the workers, lets calls in progress finish, and closes the store. */
+  /** Stops the pools and workers, lets calls in progress finish, and closes the store. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
+      await Promise.all([...this.#pools, ...this.#alerts].map((each) => each.stop()));
       await Promise.all([...this.#workers].map((worker) => worker.stop()));
       for (const listening of this.#listening) listening.abort();
       await Promise.allSettled(this.#defining);
@@ -293,6 +353,8 @@ refuseSurplus(Dibs, "dibs", {
     pipeline: "name",
     run: "id",
     schedule: "name, when, what",
+    pool: "options",
+    alerts: "options",
     task: "id",
     work: "queues, handler, options",
     events: "options",
@@ -301,6 +363,8 @@ refuseSurplus(Dibs, "dibs", {
     unsubscribe: "pattern, group",
     subscriptions: "options",
     schedules: "",
+    pools: "",
+    poolDecisions: "name, options",
     queues: "",
     workers: "options",
     close: "",

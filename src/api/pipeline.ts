@@ -29,7 +29,7 @@ import {
 import { type Encode, type QueueOptions, splitOptions } from "./definition.ts";
 import { PipelineWorker } from "./pipeline-worker.ts";
 import { checkHandler, type Owner, Queue } from "./queue.ts";
-import { AddedRun, RunHandle } from "./run-handle.ts";
+import { AddedRun, RunHandle, type RunInfo, runInfo } from "./run-handle.ts";
 
 /** The policy of the stage's queue, and the options of its worker. */
 export interface StageOptions<Data = unknown> extends Omit<JoinOptions, "cost"> {
@@ -210,6 +210,17 @@ export class Pipeline<
     return new RunHandle(this.#owner.port, id);
   }
 
+  /** A page of its runs, the latest first. Pass `next` as `after` to get the following page. */
+  async runs(
+    options: { after?: number | undefined; limit?: number | undefined } = {},
+  ): Promise<{ runs: RunInfo[]; next: number | null }> {
+    checkObject(options, "The options of runs");
+    checkNames(options, ["after", "limit"], "runs");
+    const { after, limit = 50 } = options;
+    const { runs, next } = await this.#owner.port.runs({ pipeline: this.name, after, limit });
+    return { runs: runs.map(runInfo), next };
+  }
+
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */
   async prepare(input: In, options: PartOptions = {}): Promise<NewTask> {
     refuseTx(options, TX_OF_ACK);
@@ -229,7 +240,8 @@ export class Pipeline<
   /** The stages of this handle. A handle without stages uses those that another process has defined. */
   async #start(): Promise<RunStart> {
     if (this.#stages.length > 0) return { pipeline: this.name, stages: this.stages };
-    const [known] = await this.#owner.port.pipelines(this.name);
+    const { items } = await this.#owner.port.pipelines({ name: this.name });
+    const [known] = items;
     if (known) return { pipeline: this.name, stages: known.stages };
     throw invalid(
       `Pipeline "${this.name}" has no definition yet: give it stages here, or start a process that works on it.`,
@@ -328,5 +340,5 @@ refuseSurplus(Pipeline, "pipeline", {
     run: "id",
     work: "options",
   },
-  promises: { add: "input, options", addMany: "inputs, options" },
+  promises: { add: "input, options", addMany: "inputs, options", runs: "options" },
 });

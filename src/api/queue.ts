@@ -1,6 +1,7 @@
 import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { invalid, isDibsError } from "../core/errors.ts";
+import { everyItem } from "../core/every-item.ts";
 import type { Json, Payload } from "../core/json-type.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
 import {
@@ -24,6 +25,7 @@ import {
   type TaskState,
 } from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
+import { type Advice, advise } from "../pools/advise.ts";
 import { type AddTarget, Claim, type EncodeResult, type NextCost } from "../worker/claim.ts";
 import { resolveWork, resolveWorkBatch, type WorkBatchOptions, type WorkOptions } from "../worker/options.ts";
 import type { BatchHandler, Handler } from "../worker/task.ts";
@@ -66,9 +68,11 @@ export interface ClaimOptions {
 /** Most tasks are added without options: then nothing is parsed. */
 const NO_OPTIONS = Object.freeze({});
 
-/** The statistics of a queue, with the reason if its limits let no task start. */
+/** The statistics of a queue, with the reason if its limits let no task start, and what they mean. */
 export interface QueueStats extends Omit<StoredStats, "heldBack"> {
   heldBack: { by: HeldBack["by"]; until: Date | null } | null;
+  /** What limits the queue, how many workers its load needs, and why. */
+  advice: Advice;
 }
 
 /** A task as a verifier gets it. */
@@ -315,9 +319,15 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   // ── Operate ─────────────────────────────────────────────────────────────────────────────────────────────
 
   async stats(): Promise<QueueStats> {
-    const { heldBack, ...stats } = await this.#withPolicy(() => this.#port.stats(this.name));
+    const [stored, workers] = await this.#withPolicy(() =>
+      Promise.all([
+        this.#port.stats(this.name),
+        everyItem((page) => this.#port.workers({ ...page, queue: this.name })),
+      ]),
+    );
+    const { heldBack, ...stats } = stored;
     const until = heldBack && heldBack.until !== null ? new Date(heldBack.until) : null;
-    return { ...stats, heldBack: heldBack && { by: heldBack.by, until } };
+    return { ...stats, heldBack: heldBack && { by: heldBack.by, until }, advice: advise(stored, workers) };
   }
 
   /** Changes the policy now, whatever was declared. */

@@ -56,6 +56,16 @@ export class AddedRun<Result = unknown> extends RunHandle<Result> {
   }
 }
 
+/** A run in a list. */
+export interface RunInfo extends Omit<RunRecord, "createdAt" | "endedAt"> {
+  createdAt: Date;
+  endedAt: Date | null;
+}
+
+export function runInfo(run: RunRecord): RunInfo {
+  return { ...run, createdAt: new Date(run.createdAt), endedAt: date(run.endedAt) };
+}
+
 export interface RunStatus extends Omit<RunRecord, "stages" | TimeField> {
   createdAt: Date;
   endedAt: Date | null;

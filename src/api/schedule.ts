@@ -17,6 +17,7 @@ import { type AddOptions, parseAddOptions, type PartOptions } from "./add-option
 import { checkDefinition, type QueueDefinition } from "./definition.ts";
 import { type Owner, Queue } from "./queue.ts";
 import { CallOrder } from "./call-order.ts";
+import { AddedTaskHandle } from "./task-handle.ts";
 
 /** When a schedule fires: a cron pattern in a time zone, or an interval from its first definition on. */
 export type ScheduleTimes = (
@@ -116,7 +117,8 @@ export class Schedule {
   }
 
   async info(): Promise<ScheduleInfo> {
-    const [found] = await this.#inOrder(() => this.#port.schedules(this.name));
+    const { items } = await this.#inOrder(() => this.#port.schedules({ name: this.name }));
+    const [found] = items;
     if (!found) throw invalid(`There is no schedule ${show(this.name)}.`);
     return describe(found);
   }
@@ -128,6 +130,11 @@ export class Schedule {
 
   async resume(): Promise<void> {
     await this.#inOrder(() => this.#port.pauseSchedule(this.name, false));
+  }
+
+  /** Adds its task now, also while it is paused. The plan stays as it is. */
+  async fire(): Promise<AddedTaskHandle> {
+    return new AddedTaskHandle(this.#port, await this.#inOrder(() => this.#port.fireSchedule(this.name)));
   }
 
   /** Resolves with whether there was one. Tasks that it has added stay. */
@@ -171,4 +178,4 @@ export function describe({ task, next, lastAt, createdAt, ...rest }: ScheduleRec
   };
 }
 
-refuseSurplus(Schedule, "schedule", { promises: { info: "", pause: "", resume: "", delete: "" } });
+refuseSurplus(Schedule, "schedule", { promises: { info: "", pause: "", resume: "", fire: "", delete: "" } });

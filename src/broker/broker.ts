@@ -27,11 +27,12 @@ import { fireDue } from "./housekeeping/fire.ts";
 import { Housekeeper } from "./housekeeping/housekeeper.ts";
 import { declare, drop, pause, purge, queues, unhold } from "./queues.ts";
 import { endOrState, Results } from "./results.ts";
-import { cancelRun, definePipeline, pipelines, run as inspectRun } from "./runs.ts";
-import { pauseSchedule, schedule, schedules, unschedule } from "./schedules.ts";
+import { cancelRun, definePipeline, pipelines, run as inspectRun, runs } from "./runs.ts";
+import { fireSchedule, pauseSchedule, schedule, schedules, unschedule } from "./schedules.ts";
 import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { signal } from "./signal.ts";
+import { entries, supervise, supervised } from "./supervise.ts";
 import { freezeClockDuring } from "./freeze-clock.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { WaitingLine } from "./waiting-line.ts";
@@ -142,18 +143,22 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     declare: (queue, policy, how) => declare(context, queue, policy, how),
     pause: (queue, paused) => pause(context, queue, paused),
     unhold: (queue, groupKey) => unhold(context, queue, groupKey),
-    queues: (queue) => queues(context, queue),
+    queues: (query) => queues(context, query),
     stats: async (queue) => run({ verb: "stats", queue: checkQueueName(queue) }),
     purge: (queue) => purge(context, queue),
     drop: (queue) => drop(context, queue),
     subscribe: (pattern, group, policy, how) => subscribe(context, pattern, group, policy, how),
     unsubscribe: (pattern, group) => unsubscribe(context, pattern, group),
-    subscriptions: (topic) => subscriptions(context, topic),
+    subscriptions: (query) => subscriptions(context, query),
     publish: (message, within) => publish(context, message, within),
     schedule: (name, definition, how) => schedule(context, name, definition, how),
     pauseSchedule: (name, paused, how) => pauseSchedule(context, name, paused, how),
     unschedule: (name, how) => unschedule(context, name, how),
-    schedules: (name) => schedules(context, name),
+    schedules: (query) => schedules(context, query),
+    supervise: (call) => supervise(context, call),
+    supervised: (kind, query) => supervised(context, kind, query),
+    decisions: (kind, name, limit) => entries(context, kind, name, limit),
+    fireSchedule: (name, how) => fireSchedule(context, name, how),
     add: (tasks, within) => add(context, tasks, within),
     claim: (call) => claim(context, line, call),
     settle: (held, call, within) => settle(context, held, call, within),
@@ -181,8 +186,9 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
             ),
       ),
     definePipeline: (name, stages, how) => definePipeline(context, name, stages, how),
-    pipelines: (name) => pipelines(context, name),
+    pipelines: (query) => pipelines(context, query),
     run: (id, page) => inspectRun(context, id, page),
+    runs: (query) => runs(context, query),
     cancelRun: (id) => cancelRun(context, id),
     list: async (query) => run({ verb: "list", ...checkListQuery(query) }),
     patterns: async (queue, by, limit) =>
@@ -210,8 +216,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     rejoin: (session, fences, listener) => sessions.rejoin(session, fences, listener),
     retire: (session) => sessions.retire(session),
     leave: (session, how) => sessions.leave(session, how),
-    workers: async (queue) =>
-      run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
+    workers: (query) => sessions.list(query),
     events: (signal) => feed.open(signal),
     close: () => (closing ??= close()),
   };

@@ -7,9 +7,9 @@ import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { isTaskId } from "../core/task-id.ts";
 import { checkTopic } from "../core/topic.ts";
-import type { ListQuery } from "../core/port.ts";
+import type { ListQuery, PageQuery } from "../core/port.ts";
 import { checkRunStart } from "../core/run.ts";
-import type { ListRequest } from "../engine/engine.ts";
+import type { ListRequest, PageRequest } from "../engine/engine.ts";
 import {
   type Addition,
   type Body,
@@ -196,6 +196,16 @@ export function checkListQuery(query: ListQuery): ListRequest {
     ...(filter && { filter: checkFilter(filter) }),
     ...(after !== undefined && { after }),
     ...(payloads !== undefined && { payloads }),
+  };
+}
+
+/** `filter`: the option that selects from the list. */
+export function checkPage(query: PageQuery, what: string, filter: string): PageRequest {
+  checkNames(query, [filter, "after", "limit"], what);
+  const { after, limit = LIMITS.page } = query;
+  return {
+    limit: checkNumber(limit, "limit", 1, LIMITS.page),
+    ...(after !== undefined && { after: checkText(after, "after", 1_024) }),
   };
 }
 

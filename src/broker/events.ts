@@ -20,6 +20,11 @@ const ASK_COUNT_EVERY_MS = 100;
  */
 const EVENTS_A_SECOND = 200_000;
 const PAGE_EVERY_MS = 2;
+/**
+ * A reader that only missed events gets a gap at most this often, unless there are events to show it. Each such page is
+ * a write to a socket: without this, 100 readers of a server got 500 a second in a flood of events.
+ */
+const GAP_EVERY_MS = 1_000;
 
 /**
  * The events of a store for all readers of this process: read from the store once, and kept in memory for a while. A
@@ -176,6 +181,8 @@ class Reader implements AsyncIterableIterator<EventPage> {
   #cursor: number | undefined;
   #uncounted = 0;
   #readyAt = 0;
+  /** When it may get a page that has nothing but a gap. */
+  #gapReadyAt = 0;
   #isOver = false;
   #asking = 0;
   #wake: (() => void)[] = [];
@@ -208,10 +215,14 @@ class Reader implements AsyncIterableIterator<EventPage> {
       this.#cursor ??= await this.#start;
       while (!this.#isOver) {
         const wait = this.#readyAt - performance.now();
-        const page = wait < 1 ? this.#take() : undefined;
+        if (wait >= 1) {
+          await this.#pause(wait);
+          continue;
+        }
+        const page = this.#take();
         if (page) return { done: false, value: page };
         if (this.#follower.isOver) throw this.#follower.error;
-        await this.#sleep(wait < 1 ? undefined : wait);
+        await this.#waitForEvents();
       }
       return { done: true, value: undefined };
     } catch (error) {
@@ -233,13 +244,18 @@ class Reader implements AsyncIterableIterator<EventPage> {
 
   #take(): EventPage | undefined {
     const taken = this.#follower.recent?.after(this.#cursor!, PAGE);
+    const now = performance.now();
+    if (taken && !taken.page) {
+      if (now < this.#gapReadyAt && !this.#follower.isOver) return undefined;
+      this.#gapReadyAt = now + GAP_EVERY_MS;
+    }
     const missed = (taken?.missed ?? 0) + this.#uncounted;
     this.#uncounted = 0;
     if (taken) this.#cursor = taken.cursor;
     const page = missed > 0 ? this.#withGap(missed, taken?.page) : taken?.page;
     if (page) {
       const pace = Math.max(PAGE_EVERY_MS, (page.length * 1_000) / EVENTS_A_SECOND);
-      this.#readyAt = performance.now() + pace * this.#follower.asking;
+      this.#readyAt = now + pace * this.#follower.asking;
     }
     return page;
   }
@@ -252,14 +268,22 @@ class Reader implements AsyncIterableIterator<EventPage> {
     );
   }
 
-  /** Waits for new events, or for `ms`. */
-  async #sleep(ms: number | undefined): Promise<void> {
+  /** Waits for new events, or until it may get the gap that it has not been told of. */
+  async #waitForEvents(): Promise<void> {
     await new Promise<void>((resolve) => {
-      if (ms === undefined) {
-        this.#wake.push(resolve);
-        this.#follower.want();
-        return;
-      }
+      const { recent } = this.#follower;
+      const hasMissed = recent !== undefined && recent.last > this.#cursor!;
+      const stopTimer = hasMissed ? startTimer(this.#gapReadyAt - performance.now(), resolve) : () => {};
+      this.#wake.push(() => {
+        stopTimer();
+        resolve();
+      });
+      this.#follower.want();
+    });
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
       const stopTimer = startTimer(ms, resolve);
       this.#onClose = () => {
         stopTimer();

@@ -2,11 +2,12 @@ import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkText } from "../core/options.ts";
 import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
-import type { DeclareOptions, QueueSummary } from "../core/port.ts";
+import type { DeclareOptions, Paged, PageQuery, QueueSummary } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { verificationQueue } from "../core/verification.ts";
 import type { Declared } from "../engine/engine.ts";
+import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 
 /** Tasks removed per commit: a long purge must not block other calls. */
@@ -49,8 +50,16 @@ export async function pause(context: Context, queue: string, paused: boolean): P
   await context.run({ verb: "pause", queue, paused });
 }
 
-export async function queues(context: Context, queue?: string): Promise<QueueSummary[]> {
-  return context.run({ verb: "queues", ...(queue !== undefined && { queue: checkQueueName(queue) }) });
+export async function queues(
+  context: Context,
+  query: PageQuery & { queue?: string | undefined } = {},
+): Promise<Paged<QueueSummary>> {
+  const page = checkPage(query, "queues", "queue");
+  const { queue } = query;
+  return context.run({
+    ...{ verb: "queues", ...page },
+    ...(queue !== undefined && { queue: checkQueueName(queue) }),
+  });
 }
 
 export async function unhold(context: Context, queue: string, groupKey?: string): Promise<boolean> {
@@ -75,10 +84,11 @@ export async function purge(context: Context, queue: string): Promise<number> {
 export async function drop(context: Context, queue: string, first = PAGE): Promise<void> {
   checkQueueName(queue);
   // Both calls are made at the same moment.
-  const [[known]] = await Promise.all([
-    context.run({ verb: "queues", queue }),
-    dropOne(context, queue, first),
-  ]);
+  const [
+    {
+      items: [known],
+    },
+  ] = await Promise.all([context.run({ verb: "queues", queue, limit: 1 }), dropOne(context, queue, first)]);
   // Only after that: a result whose verification task is removed would be refused and go back to a worker.
   if (known?.policy.verified) await dropOne(context, verificationQueue(queue), PAGE);
 }

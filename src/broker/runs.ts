@@ -1,11 +1,20 @@
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import type { DeclareOutcome } from "../core/policy.ts";
-import type { GuardedChange, PipelineRecord, RunPage } from "../core/port.ts";
+import type {
+  GuardedChange,
+  Paged,
+  PageQuery,
+  PipelineRecord,
+  RunPage,
+  RunsPage,
+  RunsQuery,
+} from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { checkStages, type RunState, type Stage } from "../core/run.ts";
-import { checkTaskId } from "./check.ts";
+import { checkPage, checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
+import { findDocument, listDocuments } from "./documents.ts";
 
 /** The document kind of a pipeline's definition. */
 const KIND = "pipeline";
@@ -19,7 +28,7 @@ export async function definePipeline(
   checkStages(name, stages);
   const value = JSON.stringify(stages.map(({ name: stage, joins, cost }) => ({ name: stage, joins, cost })));
   for (;;) {
-    const [found] = await context.run({ verb: "documents", kind: KIND, name });
+    const found = await findDocument(context, KIND, name);
     const expect = found?.value ?? null;
     const before = expect === null ? null : (JSON.parse(expect) as Stage[]);
     const outcome = expect === value ? "unchanged" : mayChange(before) ? changeOf(before) : "refused";
@@ -37,10 +46,17 @@ export async function definePipeline(
 
 const changeOf = (before: unknown): DeclareOutcome => (before === null ? "created" : "changed");
 
-export async function pipelines(context: Context, name?: string): Promise<PipelineRecord[]> {
-  const only = name === undefined ? {} : { name: checkQueueName(name) };
-  const found = await context.run({ verb: "documents", kind: KIND, ...only });
-  return found.map((document) => ({ name: document.name, stages: JSON.parse(document.value) as Stage[] }));
+export async function pipelines(
+  context: Context,
+  query: PageQuery & { name?: string | undefined } = {},
+): Promise<Paged<PipelineRecord>> {
+  const page = checkPage(query, "pipelines", "name");
+  const { name } = query;
+  const only = name === undefined ? page : { ...page, name: checkQueueName(name) };
+  return listDocuments(context, KIND, only, (document) => ({
+    name: document.name,
+    stages: JSON.parse(document.value) as Stage[],
+  }));
 }
 
 export async function run(
@@ -52,6 +68,16 @@ export async function run(
   checkNumber(limit, "limit", 1, LIMITS.page);
   if (after !== undefined) checkNumber(after, "after", 0, Number.MAX_SAFE_INTEGER);
   return context.run({ verb: "run", id, limit, ...(after !== undefined && { after }) });
+}
+
+export async function runs(
+  context: Context,
+  { pipeline, after, limit = LIMITS.page }: RunsQuery,
+): Promise<RunsPage> {
+  checkQueueName(pipeline);
+  checkNumber(limit, "limit", 1, LIMITS.page);
+  if (after !== undefined) checkNumber(after, "after", 0, Number.MAX_SAFE_INTEGER);
+  return context.run({ verb: "runs", pipeline, limit, ...(after !== undefined && { after }) });
 }
 
 export async function cancelRun(context: Context, id: string): Promise<RunState> {

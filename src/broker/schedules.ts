@@ -3,7 +3,7 @@ import { invalid } from "../core/errors.ts";
 import { byteLength, LIMITS } from "../core/limits.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import type { DeclareOutcome } from "../core/policy.ts";
-import type { GuardedChange } from "../core/port.ts";
+import type { GuardedChange, Paged, PageQuery } from "../core/port.ts";
 import {
   checkScheduleName,
   define,
@@ -17,9 +17,11 @@ import {
   taskAt,
 } from "../core/schedule.ts";
 import { show } from "../core/show.ts";
-import type { NewTask } from "../core/task.ts";
-import { checkTasks } from "./check.ts";
+import type { AddedTask, NewTask } from "../core/task.ts";
+import { add } from "./add.ts";
+import { checkPage, checkTasks } from "./check.ts";
 import type { Context } from "./context.ts";
+import { findDocument, listDocuments } from "./documents.ts";
 
 /**
  * The verbs of schedules. Definitions are stored as documents. Each process that has the store open fires those that
@@ -75,7 +77,7 @@ export async function unschedule(
 ): Promise<boolean> {
   checkScheduleName(name);
   for (;;) {
-    const [found] = await context.run({ verb: "documents", kind: SCHEDULE_KIND, name });
+    const found = await findDocument(context, SCHEDULE_KIND, name);
     if (!found) return false;
     const state = parseState(found.value);
     if (mayChange?.(describeSchedule(name, state)) === false) return false;
@@ -87,10 +89,34 @@ export async function unschedule(
   }
 }
 
-export async function schedules(context: Context, name?: string): Promise<ScheduleRecord[]> {
-  const only = name === undefined ? {} : { name: checkScheduleName(name) };
-  const found = await context.run({ verb: "documents", kind: SCHEDULE_KIND, ...only });
-  return found.map((each) => describeSchedule(each.name, parseState(each.value)));
+export async function schedules(
+  context: Context,
+  query: PageQuery & { name?: string | undefined } = {},
+): Promise<Paged<ScheduleRecord>> {
+  const page = checkPage(query, "schedules", "name");
+  const { name } = query;
+  const only = name === undefined ? page : { ...page, name: checkScheduleName(name) };
+  return listDocuments(context, SCHEDULE_KIND, only, (each) =>
+    describeSchedule(each.name, parseState(each.value)),
+  );
+}
+
+export async function fireSchedule(
+  context: Context,
+  name: string,
+  { mayChange }: Pick<GuardedChange<ScheduleRecord>, "mayChange"> = {},
+): Promise<AddedTask> {
+  checkScheduleName(name);
+  // Both calls are made at the same moment: the task says when it was planned, by the engine's clock.
+  const [found, { now }] = await Promise.all([
+    findDocument(context, SCHEDULE_KIND, name),
+    context.run({ verb: "housekeep" }),
+  ]);
+  const state = found && parseState(found.value);
+  if (!state || mayChange?.(describeSchedule(name, state)) === false)
+    throw invalid(`There is no schedule ${show(name)}.`);
+  const [added] = await add(context, [taskAt(name, state.definition, now)]);
+  return added!;
 }
 
 /** If another process changes the document meanwhile, everything is decided again from the new one. */
@@ -102,8 +128,8 @@ async function changeSchedule(
 ): Promise<ScheduleState> {
   for (;;) {
     // Both calls are made at the same moment: planning needs the engine's time.
-    const [[found], { now }] = await Promise.all([
-      context.run({ verb: "documents", kind: SCHEDULE_KIND, name }),
+    const [found, { now }] = await Promise.all([
+      findDocument(context, SCHEDULE_KIND, name),
       context.run({ verb: "housekeep" }),
     ]);
     const before = found ? parseState(found.value) : null;

@@ -1,11 +1,12 @@
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber, checkText } from "../core/options.ts";
-import type { ClaimNotice } from "../core/port.ts";
+import type { ClaimNotice, Paged, PageQuery } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
-import type { WorkerInfo } from "../core/task.ts";
+import type { WorkerInfo, WorkerRecord } from "../core/task.ts";
 import type { Notice } from "../engine/engine.ts";
+import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 
 const checkSession = (session: unknown): unknown =>
@@ -70,6 +71,15 @@ export class Sessions {
     checkSession(session);
     this.#listeners.delete(session);
     await this.#context.run({ verb: "leave", session, ...(lost && { lost: true }) });
+  }
+
+  async list(query: PageQuery & { queue?: string | undefined } = {}): Promise<Paged<WorkerRecord>> {
+    const page = checkPage(query, "workers", "queue");
+    const { queue } = query;
+    return this.#context.run({
+      ...{ verb: "workers", ...page },
+      ...(queue !== undefined && { queue: checkQueueName(queue) }),
+    });
   }
 
   deliver(notices: Notice[]): void {

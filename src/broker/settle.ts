@@ -86,7 +86,10 @@ function settlementOf(
     case "release":
       if (typeof call.started !== "boolean")
         throw invalid(`started is true or false; got ${show(call.started)}.`);
-      return { kind: "release", started: call.started };
+      if (call.delay === undefined) return { kind: "release", started: call.started };
+      checkNumber(call.delay, "delay", 0, LONGEST_MS);
+      context.housekeeper.expect(call.delay);
+      return { kind: "release", started: call.started, delay: call.delay };
     case "park":
       checkText(call.signal, "A signal's name", LIMITS.stepName);
       if (call.timeout !== null) {
@@ -147,7 +150,7 @@ async function settlementOfRefusal(
 }
 
 async function fetchPolicy(context: Context, queue: string): Promise<QueuePolicy> {
-  const [record] = await context.run({ verb: "queues", queue: checkQueueName(queue) });
+  const [record] = (await context.run({ verb: "queues", queue: checkQueueName(queue), limit: 1 })).items;
   // Do not remember unknown queue names: there can be arbitrarily many.
   if (!record) return resolvePolicy({});
   context.policies.set(queue, record.policy);

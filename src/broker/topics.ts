@@ -1,9 +1,9 @@
 import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
-import type { DeclareOptions, TransactionOptions } from "../core/port.ts";
+import type { DeclareOptions, Paged, PageQuery, TransactionOptions } from "../core/port.ts";
 import type { AddedTask, NewMessage, SubscriptionRecord } from "../core/task.ts";
 import { checkTopic, subscriptionQueue } from "../core/topic.ts";
 import { expectTasks } from "./add.ts";
-import { checkMessage } from "./check.ts";
+import { checkMessage, checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 import { declareQueue, drop } from "./queues.ts";
 
@@ -39,8 +39,16 @@ export async function unsubscribe(context: Context, pattern: string, group: stri
   return removed;
 }
 
-export async function subscriptions(context: Context, topic?: string): Promise<SubscriptionRecord[]> {
-  return context.run({ verb: "subscriptions", ...(topic !== undefined && { topic: checkTopic(topic) }) });
+export async function subscriptions(
+  context: Context,
+  query: PageQuery & { topic?: string | undefined } = {},
+): Promise<Paged<SubscriptionRecord>> {
+  const page = checkPage(query, "subscriptions", "topic");
+  const { topic } = query;
+  return context.run({
+    ...{ verb: "subscriptions", ...page },
+    ...(topic !== undefined && { topic: checkTopic(topic) }),
+  });
 }
 
 export async function publish(

@@ -88,6 +88,10 @@ export function sizeOfTask({ data, result, headers, error, progress }: TaskRecor
   return ROW_BYTES + sizeOfBody(data) + sizeOfBody(result) + sizeOfRest({ headers, error, progress });
 }
 
+export function sizeOfDocument({ value }: { value: string }): number {
+  return ROW_BYTES + value.length;
+}
+
 /** A row of any other list, as JSON. */
 export function sizeOfRow(row: object): number {
   return ROW_BYTES + JSON.stringify(row).length;

@@ -1,3 +1,5 @@
+import type { SupervisionEventType } from "./supervision.ts";
+
 /**
  * The events that the engines write while a reader listens. They are ordered per task, and not durable. `gap` says that
  * some were missed, because the reader was slower than the store's retention of events.
@@ -55,12 +57,22 @@ export type DibsEvent =
       group: string;
     }
   | { type: ScheduleEventType; at: number; queue: string; schedule: string }
+  /** A decision of a pool, or a change of an alert. `name` is that of the pool or of the alerts; `queue` its first. */
+  | {
+      type: SupervisionEventType;
+      at: number;
+      queue: string;
+      name: string;
+      detail: string;
+      from?: number;
+      to?: number;
+    }
   | { type: "worker.joined" | "worker.left" | "worker.lost"; at: number; worker: string; detail?: string }
   | { type: "gap"; at: number; missed: number };
 
 /**
  * Events that somebody may have to act on, and of which there are few: dead letters, workers, and changes to queues,
- * subscriptions and schedules. Where not all events can be kept, these are dropped last.
+ * subscriptions, schedules and pools. Where not all events can be kept, these are dropped last.
  */
 export function isImportant(type: DibsEvent["type"]): boolean {
   return type === "task.dead" || !type.startsWith("task.");

@@ -39,7 +39,7 @@ export function checkBoolean(value: unknown, what: string): boolean {
 
 /** A text of 1 to `most` characters without control characters. */
 export function checkText(value: unknown, what: string, most: number): string {
-  if (typeof value !== "string" || value.length === 0 || value.length > most || !isPlain(value)) {
+  if (typeof value !== "string" || value.length === 0 || value.length > most || !isPlainText(value)) {
     throw invalid(
       `${what} must be a text of 1 to ${most} characters without control characters; got ${show(value)}.`,
     );
@@ -47,8 +47,11 @@ export function checkText(value: unknown, what: string, most: number): string {
   return value;
 }
 
-/** Half of a surrogate pair has no UTF-8 encoding: two different keys would become equal on disk. */
-function isPlain(text: string): boolean {
+/**
+ * Has no control characters, and no half of a surrogate pair: that has no UTF-8 encoding, so two different keys would
+ * become equal on disk.
+ */
+export function isPlainText(text: string): boolean {
   return !CONTROL.test(text) && text.isWellFormed();
 }
 

@@ -6,6 +6,13 @@ import type { Payloads } from "./preview.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
 import type { ScheduleDefinition, ScheduleRecord } from "./schedule.ts";
 import type { NextCosts } from "./stage-cost.ts";
+import type {
+  SuperviseCall,
+  SupervisedKind,
+  SupervisedRecord,
+  SuperviseOutcome,
+  SupervisionEntry,
+} from "./supervision.ts";
 import type { Verified } from "./verification.ts";
 import type {
   AddedTask,
@@ -43,7 +50,8 @@ export interface Port {
   pause(queue: string, paused: boolean): Promise<void>;
   /** Ends a hold early: a group's, or the queue's own. Returns whether there was one. */
   unhold(queue: string, groupKey?: string): Promise<boolean>;
-  queues(queue?: string): Promise<QueueSummary[]>;
+  /** By name. */
+  queues(query?: PageQuery & { queue?: string | undefined }): Promise<Paged<QueueSummary>>;
   stats(queue: string): Promise<QueueStats>;
   purge(queue: string): Promise<number>;
   drop(queue: string): Promise<void>;
@@ -57,7 +65,8 @@ export interface Port {
   ): Promise<QueuePolicy>;
   /** Removes the subscription, and its queue with all its tasks. Returns whether there was one. */
   unsubscribe(pattern: string, group: string): Promise<boolean>;
-  subscriptions(topic?: string): Promise<SubscriptionRecord[]>;
+  /** All, or those that a topic reaches, in the order in which they were created. */
+  subscriptions(query?: PageQuery & { topic?: string | undefined }): Promise<Paged<SubscriptionRecord>>;
   publish(message: NewMessage, options?: TransactionOptions): Promise<AddedTask[]>;
 
   /**
@@ -73,7 +82,23 @@ export interface Port {
   pauseSchedule(name: string, paused: boolean, options?: GuardedChange<ScheduleRecord>): Promise<void>;
   /** Returns whether there was one. Tasks that it has added stay. */
   unschedule(name: string, options?: GuardedChange<ScheduleRecord>): Promise<boolean>;
-  schedules(name?: string): Promise<ScheduleRecord[]>;
+  /** By name. */
+  schedules(query?: PageQuery & { name?: string | undefined }): Promise<Paged<ScheduleRecord>>;
+  /** Adds the schedule's task now, also while it is paused. Its plan stays as it is. */
+  fireSchedule(name: string, options?: Pick<GuardedChange<ScheduleRecord>, "mayChange">): Promise<AddedTask>;
+
+  /**
+   * Takes or renews a name that one process at a time holds: a pool's, or that of the alerts. Not held: another process
+   * has it, and nothing was changed. With a lease of 0, gives it up.
+   */
+  supervise(call: SuperviseCall): Promise<SuperviseOutcome>;
+  /** By name. */
+  supervised(
+    kind: SupervisedKind,
+    query?: PageQuery & { name?: string | undefined },
+  ): Promise<Paged<SupervisedRecord>>;
+  /** The last decisions under a name, the newest first; a thousand are stored. */
+  decisions(kind: SupervisedKind, name: string, limit: number): Promise<SupervisionEntry[]>;
 
   add(tasks: NewTask[], options?: TransactionOptions): Promise<AddedTask[]>;
   claim(call: ClaimCall): Promise<ClaimResult>;
@@ -108,9 +133,12 @@ export interface Port {
     stages: Stage[],
     options?: GuardedChange<Stage[] | null>,
   ): Promise<Stage[] | null>;
-  pipelines(name?: string): Promise<PipelineRecord[]>;
+  /** By name. */
+  pipelines(query?: PageQuery & { name?: string | undefined }): Promise<Paged<PipelineRecord>>;
   /** A run, and a page of its tasks. */
   run(id: string, page?: { after?: number | undefined; limit?: number | undefined }): Promise<RunPage>;
+  /** Runs of a pipeline, the latest first. */
+  runs(query: RunsQuery): Promise<RunsPage>;
   cancelRun(id: string): Promise<RunState>;
 
   patterns(queue: string, by: PatternKey, limit: number): Promise<DeadPattern[]>;
@@ -138,7 +166,8 @@ export interface Port {
   retire(session: number): Promise<void>;
   /** The worker leaves, and its claims are released. With `lost`, it was given up and its claims count as failed. */
   leave(session: number, options?: { lost?: boolean }): Promise<void>;
-  workers(queue?: string): Promise<WorkerRecord[]>;
+  /** Workers with heartbeats, in the order in which they joined. */
+  workers(query?: PageQuery & { queue?: string | undefined }): Promise<Paged<WorkerRecord>>;
 
   events(signal: AbortSignal): AsyncIterableIterator<EventPage>;
   close(): Promise<void>;
@@ -199,6 +228,19 @@ export interface RunPage {
   next: number | null;
 }
 
+export interface RunsQuery {
+  pipeline: string;
+  /** The `next` of the previous page. */
+  after?: number | undefined;
+  limit?: number | undefined;
+}
+
+/** `next` is not null if there is more. */
+export interface RunsPage {
+  runs: RunRecord[];
+  next: number | null;
+}
+
 export interface ClaimCall {
   queues: string[];
   max: number;
@@ -243,7 +285,8 @@ type SettleOutcome =
    */
   | { kind: "hold"; error: TaskError; delay?: number | undefined }
   | { kind: "reject"; error: TaskError }
-  | { kind: "release"; started: boolean }
+  /** Returns the task to its position, now or after `delay`. The attempt does not count. */
+  | { kind: "release"; started: boolean; delay?: number | undefined }
   /** Waits for a signal for at most `timeout`, and occupies no worker meanwhile. */
   | { kind: "park"; signal: string; timeout: number | null }
   /** A verifier's verdict about the result of another task. */
@@ -264,7 +307,23 @@ export interface ListQuery {
   payloads?: Payloads | undefined;
 }
 
-/** A page ends at its limit or at about 4 MiB, whichever comes first. `next` is not null if there is more. */
+/** Which page of a list: `after` is the `next` of the previous page. */
+export interface PageQuery {
+  after?: string | undefined;
+  /** LIMITS.page unless set. */
+  limit?: number | undefined;
+}
+
+/**
+ * A page ends at its limit or at about 4 MiB, whichever comes first. `next` is not null if there may be more; a page
+ * with `next` can have fewer items than its limit.
+ */
+export interface Paged<Item> {
+  items: Item[];
+  next: string | null;
+}
+
+/** The same for tasks. */
 export interface Page {
   tasks: TaskRecord[];
   next: string | null;

@@ -124,7 +124,7 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
     ...{
       startedAt: noneOr(whole),
       endedAt: noneOr(whole),
-      brought: noneOr(shaped({ result: nullOr(body) })),
+      awaitsJoin: noneOr(shaped({ result: nullOr(body) })),
     },
   },
   task: {
@@ -146,9 +146,9 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
       idempotencyKey: noneOr(text),
       maxAttempts: noneOr(count),
     },
-    ...{ expiresAt: noneOr(whole), pos: noneOr(count), failures: noneOr(count), place: noneOr(count) },
+    ...{ expiresAt: noneOr(whole), pos: noneOr(count), failures: noneOr(count), linePos: noneOr(count) },
     elsewhere: noneOr(shaped({ until: whole, avoid: listOf(text) })),
-    ...{ dueAt: noneOr(whole), waitsFor: noneOr(text), holdsGroup: flag, verifying: noneOr(pending) },
+    ...{ dueAt: noneOr(whole), waitsFor: noneOr(text), blocksGroup: flag, verifying: noneOr(pending) },
     ...{
       endedAt: noneOr(whole),
       result: noneOr(body),
@@ -156,7 +156,7 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
       attempts: noneOr(listOf(attempt)),
     },
     steps: noneOr(
-      listOf(shaped({ kind: oneOf("step", "signal", "lapsed"), name: text, value: nullOr(body) })),
+      listOf(shaped({ kind: oneOf("step", "signal", "timeout"), name: text, value: nullOr(body) })),
     ),
   },
   key: { queue: text, key: text, task: id, forgetAt: noneOr(whole), state: noneOr(endState) },
@@ -166,7 +166,7 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
 /** Decodes the base64 form of bytes in the fields that may have it. */
 function withBodies(value: Fields): Fields {
   for (const name of ["data", "result"]) if (name in value) value[name] = bodyFrom(value[name]);
-  for (const name of ["verifying", "brought"]) {
+  for (const name of ["verifying", "awaitsJoin"]) {
     const inner = value[name];
     if (isObject(inner)) inner["result"] = bodyFrom(inner["result"]);
   }

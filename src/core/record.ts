@@ -127,7 +127,7 @@ export interface PartEntry {
   startedAt?: number;
   endedAt?: number;
   /** Its result waits for the other parts. */
-  brought?: { result: Body | null };
+  awaitsJoin?: { result: Body | null };
 }
 
 export interface TaskEntry {
@@ -150,7 +150,7 @@ export interface TaskEntry {
   pos?: number;
   failures?: number;
   /** ready: its position in the line, if it differs from its position in the order of arrival. */
-  place?: number;
+  linePos?: number;
   /** ready: offered only to workers other than `avoid` until this time. */
   elsewhere?: { until: number; avoid: string[] };
   /** scheduled, parked: when it is due. */
@@ -158,7 +158,7 @@ export interface TaskEntry {
   /** parked: the signal. */
   waitsFor?: string;
   /** scheduled, parked, verifying: it blocks the other tasks of its group. */
-  holdsGroup?: true;
+  blocksGroup?: true;
   verifying?: PendingResult;
   endedAt?: number;
   result?: Body;

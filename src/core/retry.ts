@@ -12,3 +12,12 @@ export function backoffDelay(backoff: Backoff, failures: number, random: () => n
 export function isExhausted(failures: number, maxAttempts: number): boolean {
   return failures >= maxAttempts;
 }
+
+/**
+ * The workers that a failed task avoids in its next attempt (retry elsewhere). Null if no other live worker serves its
+ * queue, so that any of them may have it. `failedBy`: the workers of its failures since it was added or redriven.
+ */
+export function workersToAvoid(failedBy: readonly string[], serving: readonly string[]): string[] | null {
+  const avoid = [...new Set(failedBy)];
+  return serving.some((worker) => !avoid.includes(worker)) ? avoid : null;
+}

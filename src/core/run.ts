@@ -1,6 +1,7 @@
 import { invalid } from "./errors.ts";
-import { byteLength, isLarger, LIMITS, tooMuchGathered } from "./limits.ts";
+import { byteLength, isLarger, LIMITS, tooLarge, tooMuchGathered } from "./limits.ts";
 import { checkNames, checkObject } from "./options.ts";
+import type { QueuePolicy } from "./policy.ts";
 import { checkQueueName, LONGEST_NAME } from "./queue-name.ts";
 import { show } from "./show.ts";
 import {
@@ -116,7 +117,7 @@ export interface NextTask {
 export interface NextStage {
   tasks: NextTask[];
   /** Its result is one of those that the join gets. False if it was split into parts. */
-  brings: boolean;
+  storesResult: boolean;
 }
 
 type At = Pick<RunPlace, "stage" | "part">;
@@ -144,14 +145,14 @@ function nextStageAfter(run: RunStart, at: At, { result, each = false, next: cos
       ...{ queue: stageQueue(run.pipeline, next.name), stage: next.name },
       ...{ part: [...at.part, index], data: item },
     }));
-    return { tasks: withCosts(run, next, tasks, costs), brings: false };
+    return { tasks: withCosts(run, next, tasks, costs), storesResult: false };
   }
   if (!next || next.joins) {
     if (costs && costs.stage === undefined) throw costsOfNothing(at.stage);
-    return { tasks: [], brings: true };
+    return { tasks: [], storesResult: true };
   }
   const task = { queue: stageQueue(run.pipeline, next.name), stage: next.name, part: at.part };
-  return { tasks: withCosts(run, next, [{ ...task, data: result ?? "null" }], costs), brings: true };
+  return { tasks: withCosts(run, next, [{ ...task, data: result ?? "null" }], costs), storesResult: true };
 }
 
 function noStageForParts({ pipeline }: RunStart, stage: string, next: Stage | undefined): Error {
@@ -232,9 +233,9 @@ export interface Plan {
   tasks: RunTask[];
   underWay: number;
   /** The result of this task must be stored until the join. */
-  brings: boolean;
+  storesResult: boolean;
   /** The join uses the stored results up. */
-  gathers: boolean;
+  joinsResults: boolean;
   /** The run is done with this task. */
   end: { result: Body | null } | null;
 }
@@ -247,26 +248,26 @@ export function planNextStage(run: RunUnderWay, at: At, carried: Carried, succes
   const onward = nextStageAfter(run, at, success);
   const tasks = onward.tasks.map((next) => runTask(run, next, false, carried));
   const underWay = run.underWay + tasks.length - 1;
-  const goingOn = { tasks, underWay, gathers: false, end: null };
-  if (underWay > 0) return { ...goingOn, brings: tasks.length === 0 && onward.brings };
+  const goingOn = { tasks, underWay, joinsResults: false, end: null };
+  if (underWay > 0) return { ...goingOn, storesResult: tasks.length === 0 && onward.storesResult };
   // No other task of the run is in progress: all parts have arrived.
   const { pipeline } = run;
   const join = joinAfter(run, at.stage);
-  if (!join && !each && at.part.length === 0) return { ...goingOn, brings: false, end: { result } };
-  const own = onward.brings ? [{ part: at.part, result }] : [];
+  if (!join && !each && at.part.length === 0) return { ...goingOn, storesResult: false, end: { result } };
+  const own = onward.storesResult ? [{ part: at.part, result }] : [];
   const all = gather(
     [...run.partResults(), ...own]
-      .map(({ part, result: brought }) => ({ key: formatPart(part), brought }))
+      .map(({ part, result: partResult }) => ({ key: formatPart(part), partResult }))
       .sort((a, b) => (a.key < b.key ? -1 : 1))
-      .map(({ brought }) => brought),
+      .map(({ partResult }) => partResult),
   );
   if (isLarger(all, LIMITS.gatheredBytes)) throw tooMuchGathered(byteLength(all));
-  if (!join) return { ...goingOn, brings: false, gathers: true, end: { result: all } };
+  if (!join) return { ...goingOn, storesResult: false, joinsResults: true, end: { result: all } };
   const joined = { queue: stageQueue(pipeline, join.name), stage: join.name, part: [], data: all };
   const [next] = withCosts(run, join, [joined], undefined);
   return {
     tasks: [runTask(run, next!, true, carried)],
-    ...{ underWay: 1, brings: false, gathers: true, end: null },
+    ...{ underWay: 1, storesResult: false, joinsResults: true, end: null },
   };
 }
 
@@ -290,9 +291,15 @@ export function isGathered(task: NewTask | RunTask): boolean {
   return "at" in task && task.at.joins;
 }
 
-/** The largest result of a task: a result that is split into parts has the limit of joined results. */
-export function mostBytes(maxPayload: number, each: boolean): number {
-  return each ? LIMITS.gatheredBytes : maxPayload;
+/** A result that is split into parts has the limit of joined results. */
+export function checkResult(
+  result: Body | null,
+  { maxPayload }: Pick<QueuePolicy, "maxPayload">,
+  each: boolean,
+  queue: string,
+): void {
+  const most = each ? LIMITS.gatheredBytes : maxPayload;
+  if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, queue);
 }
 
 export function notOfRun(id: string, { each }: { each?: boolean }): Error {

@@ -104,8 +104,8 @@ export interface ClaimedTask extends ClaimRef {
 
 /** What one execution of a handler leaves for the next one: see docs/concepts/steps-and-signals.md. */
 export interface Step {
-  /** `lapsed`: the signal of that name did not arrive in time. */
-  kind: "step" | "signal" | "lapsed";
+  /** `timeout`: the signal of that name did not arrive in time. */
+  kind: "step" | "signal" | "timeout";
   name: string;
   value: Body | null;
 }
@@ -248,12 +248,24 @@ export interface QueueStats {
   /** Mean milliseconds from claim to settle, and from add to claim, over the last minute; null if there were none. */
   serviceTime: number | null;
   waitTime: number | null;
+  /** How the service times of the latest successes are distributed; null if none is stored. */
+  serviceTimes: ServiceTimes | null;
   workers: number;
   /**
    * Why no task starts although there are tasks and the limits will allow them later; null: nothing holds the queue
    * back.
    */
   heldBack: HeldBack | null;
+}
+
+/** Milliseconds from claim to ack of the last `count` successes: half of them took at most `p50`, and so on. */
+export interface ServiceTimes {
+  count: number;
+  mean: number;
+  p50: number;
+  p90: number;
+  p99: number;
+  max: number;
 }
 
 /**

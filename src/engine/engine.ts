@@ -1,10 +1,12 @@
 import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
-import type { ScheduleEventType } from "../core/events.ts";
+import { FLOW_SLOT_MS, FLOW_WINDOW_MS } from "../core/flow.ts";
+import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
-import type { QueueSummary } from "../core/port.ts";
+import type { Paged, QueueSummary } from "../core/port.ts";
 import type { Payloads } from "../core/preview.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
+import type { SupervisionEventType } from "../core/supervision.ts";
 import type { NextCosts } from "../core/stage-cost.ts";
 import type { Verified } from "../core/verification.ts";
 import type {
@@ -128,9 +130,10 @@ export type Settlement =
    */
   | { kind: "hold"; error: TaskError; delay: number }
   /**
-   * The task returns to its position, and the attempt does not count. If it was not `started`, the ledger gets no row.
+   * The task returns to its position, now or after `delay`, and the attempt does not count. If it was not `started`, the
+   * ledger gets no row.
    */
-  | { kind: "release"; started: boolean }
+  | { kind: "release"; started: boolean; delay?: number }
   /**
    * Waits for a signal, at its position and as the head of its group, until the signal arrives or `timeout` has passed.
    * Returns at once if the signal arrived before. The attempt does not count.
@@ -162,8 +165,8 @@ export interface Verbs {
    * was one.
    */
   unhold: Verb<{ queue: string; groupKey?: string }, { lifted: boolean }>;
-  /** All queues, by name, with resolved policies. */
-  queues: Verb<{ queue?: string }, QueueSummary[]>;
+  /** By name, with resolved policies: a page, or the one with this name. */
+  queues: Verb<{ queue?: string } & PageRequest, Paged<QueueSummary>>;
   /**
    * Removes tasks that are not claimed and have not ended, at most `limit`. The first call passes no `upTo` and gets
    * one. Repeating the call with it until `more` is false does not remove tasks that were added since.
@@ -186,8 +189,8 @@ export interface Verbs {
   subscribe: Verb<{ pattern: string; group: string; queue: string }, { created: boolean }>;
   /** A publish that begins after this has resolved does not reach it. Its queue stays, with its tasks. */
   unsubscribe: Verb<{ pattern: string; group: string }, { removed: boolean }>;
-  /** All subscriptions, or those that a topic reaches, in the order in which they were created. */
-  subscriptions: Verb<{ topic?: string }, SubscriptionRecord[]>;
+  /** A page of all subscriptions, or of those that a topic reaches, in the order in which they were created. */
+  subscriptions: Verb<{ topic?: string } & PageRequest, Paged<SubscriptionRecord>>;
   /**
    * Adds a task to the queue of every subscription whose pattern matches, in the order in which these were created,
    * with the topic in a header. Adds none if none matches, and only one if several lead to the same queue. All or none,
@@ -261,6 +264,11 @@ export interface Verbs {
     { run: RunRecord; parts: RunPart[]; next: number | null }
   >;
   /**
+   * Runs of a pipeline, the latest first; `after` is the `next` of the previous page. A page ends at its limit or at
+   * about LIMITS.answerBytes.
+   */
+  runs: Verb<{ pipeline: string; after?: number; limit: number }, { runs: RunRecord[]; next: number | null }>;
+  /**
    * Cancels all tasks of a run that have not ended. Cancelling one of them does the same. If one expires, or is purged
    * or discarded, the others are cancelled too: such a run can have no result.
    */
@@ -302,7 +310,8 @@ export interface Verbs {
   retire: Verb<{ session: number }, null>;
   /** A worker stops, and its claims are released. With `lost`, it was given up, and its claims count as failed. */
   leave: Verb<{ session: number; lost?: boolean }, { released: number }>;
-  workers: Verb<{ queue?: string }, WorkerRecord[]>;
+  /** A page of the workers with heartbeats, or of those that serve a queue, in the order in which they joined. */
+  workers: Verb<{ queue?: string } & PageRequest, Paged<WorkerRecord>>;
 
   // ── Small documents ─────────────────────────────────────────────────────────────────────────────────────
   /**
@@ -311,8 +320,8 @@ export interface Verbs {
    * does: of several processes that read the same document, one changes it. `adds` commit with it, or not at all.
    */
   put: Verb<DocumentChange, { before: string | null }>;
-  /** Sorted by name. */
-  documents: Verb<{ kind: string; name?: string }, { name: string; value: string }[]>;
+  /** By name: a page of a kind, or the one with this name. */
+  documents: Verb<{ kind: string; name?: string } & PageRequest, Paged<StoredDocument>>;
 
   // ── Housekeeping ────────────────────────────────────────────────────────────────────────────────────────
   /**
@@ -388,6 +397,20 @@ export interface ListRequest {
   payloads?: Payloads;
 }
 
+/**
+ * Which page of a list. `after` is the `next` of the previous page. A page ends at its limit or at about
+ * LIMITS.answerBytes, and has at least one item if there is one. No more than a page is read into memory.
+ */
+export interface PageRequest {
+  after?: string;
+  limit: number;
+}
+
+export interface StoredDocument {
+  name: string;
+  value: string;
+}
+
 export interface DocumentChange {
   kind: string;
   name: string;
@@ -397,8 +420,14 @@ export interface DocumentChange {
   dueAt?: number;
   adds?: Addition[];
   /** The event to emit if the change happens. */
-  event?: { type: ScheduleEventType; queue: string; schedule: string };
+  event?: DocumentEvent;
 }
+
+/** Without its time, which the engine adds. */
+export type DocumentEvent = WithoutTime<
+  Extract<DibsEvent, { type: ScheduleEventType | SupervisionEventType }>
+>;
+type WithoutTime<Event> = Event extends unknown ? Omit<Event, "at"> : never;
 
 export interface DueDocument {
   kind: string;
@@ -430,11 +459,8 @@ export const BOUNDS = {
    * passed.
    */
   listenerLease: 30_000,
-  /** An idempotencyKey is valid for this long after its task's end. */
-  keyAfterEnd: 86_400_000,
-  /** Rates are counted in slots of this many milliseconds, and reported over a window. */
-  rateSlot: 10_000,
-  rateWindow: 60_000,
+  rateSlot: FLOW_SLOT_MS,
+  rateWindow: FLOW_WINDOW_MS,
 } as const;
 
 interface Verb<In, Out> {
@@ -465,5 +491,6 @@ export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "workers",
   "stats",
   "run",
+  "runs",
   "documents",
 ]);

@@ -27,7 +27,7 @@ export class Pages {
 export function sizeOf(record: StoreRecord): number {
   if (record.type === "document") return record.value.length;
   if (record.type === "run") return 500 + (record.result?.length ?? 0);
-  if (record.type === "part") return 500 + (record.brought?.result?.length ?? 0);
+  if (record.type === "part") return 500 + (record.awaitsJoin?.result?.length ?? 0);
   return record.type === "task" ? sizeOfTask(record) : 500;
 }
 

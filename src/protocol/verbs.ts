@@ -41,7 +41,13 @@ export const VERBS: Record<WireVerb, Traits> = {
   schedule: { args: 3, again: "safe" },
   pauseSchedule: { args: 2, again: "safe" },
   unschedule: { args: 1, again: "never" },
+  // A second call would add a second task.
+  fireSchedule: { args: 1, again: "never" },
   schedules: { args: 1, again: "safe", reads: true, answers: "page" },
+  // The same holder may repeat it; at worst, its decisions are stored twice.
+  supervise: { args: 1, again: "safe" },
+  supervised: { args: 2, again: "safe", reads: true, answers: "page" },
+  decisions: { args: 3, again: "safe", reads: true, answers: "page" },
   // Tasks of an unanswered claim are released before it is sent again: a worker's by rejoining, others by their lease.
   claim: { args: 1, again: "safe", answers: "later" },
   settle: { args: 2, again: "ledger" },
@@ -60,6 +66,7 @@ export const VERBS: Record<WireVerb, Traits> = {
   definePipeline: { args: 2, again: "safe" },
   pipelines: { args: 1, again: "safe", reads: true, answers: "page" },
   run: { args: 2, again: "safe", reads: true, answers: "page" },
+  runs: { args: 1, again: "safe", reads: true, answers: "page" },
   cancelRun: { args: 1, again: "safe" },
   patterns: { args: 3, again: "safe", reads: true, answers: "page" },
   redrive: { args: 4, again: "never" },

@@ -59,6 +59,11 @@ export const SETTINGS = {
     default: 5_000,
     least: 100,
   },
+  alerts: {
+    about: "a JSON file with rules of alerts, which this server evaluates",
+    takes: "PATH",
+    default: null,
+  },
   logLevel: {
     ...{ about: "what is logged: debug, info, warn, error, silent", takes: "TEXT", default: "info" },
     among: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
@@ -84,6 +89,7 @@ export interface Config {
   maxFrame: number;
   resume: number;
   beat: number;
+  alerts: string | null;
   logLevel: string;
 }
 

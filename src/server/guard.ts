@@ -1,8 +1,6 @@
 import { DibsError } from "../core/errors.ts";
-import type { EventPage } from "../core/event-page.ts";
-import type { DibsEvent } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy } from "../core/policy.ts";
-import type { ClaimCall, ListQuery, Port, SettleCall } from "../core/port.ts";
+import type { ClaimCall, ListQuery, Paged, PageQuery, Port, SettleCall } from "../core/port.ts";
 import type { ScheduleRecord } from "../core/schedule.ts";
 import { show } from "../core/show.ts";
 import type { ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
@@ -12,6 +10,8 @@ import { checkTopic, subscriptionQueue } from "../core/topic.ts";
 import { verificationQueue } from "../core/verification.ts";
 import type { Grant, Kind } from "./scopes.ts";
 import { firstQueue, isMissing, queuesOf, Visibility } from "./visibility.ts";
+import { visibleEvents } from "./visible-events.ts";
+import { visiblePage } from "./visible-page.ts";
 
 /** An entry of the audit log: an administrator's action, or a declaration that created or changed something. */
 export interface AdminAction {
@@ -158,11 +158,15 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     });
   };
 
-  /** The items that the token may see. */
-  const visible = <T>(items: T[], queuesOf: (item: T) => string[]): T[] =>
-    grant.allowsAll("read")
-      ? items
-      : items.filter((item) => queuesOf(item).some((queue) => grant.allows("read", queue)));
+  const reads = (queues: string[]): boolean => queues.some((queue) => grant.allows("read", queue));
+
+  /** A page of the items that the token may see: those of queues that it may read. */
+  const visible = <Item, Query extends PageQuery>(
+    query: Query | undefined,
+    read: (query: Query | undefined) => Promise<Paged<Item>>,
+    queuesOf: (item: Item) => string[],
+  ): Promise<Paged<Item>> =>
+    grant.allowsAll("read") ? read(query) : visiblePage(query, read, (item) => reads(queuesOf(item)));
 
   return {
     clock: port.clock,
@@ -185,9 +189,13 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       admin("unhold", queue);
       return port.unhold(queue, groupKey);
     },
-    queues: async (queue) => {
-      if (queue !== undefined) grant.need(["read"], [queue]);
-      return visible(await port.queues(queue), ({ name }) => [name]);
+    queues: async (query) => {
+      if (query?.queue !== undefined) grant.need(["read"], [query.queue]);
+      return visible(
+        query,
+        (page) => port.queues(page),
+        ({ name }) => [name],
+      );
     },
     stats: async (queue) => {
       grant.need(["read"], [queue]);
@@ -215,7 +223,12 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       admin("unsubscribe", subscriptionQueue(pattern, group));
       return port.unsubscribe(pattern, group);
     },
-    subscriptions: async (topic) => visible(await port.subscriptions(topic), ({ queue }) => [queue]),
+    subscriptions: async (query) =>
+      visible(
+        query,
+        (page) => port.subscriptions(page),
+        ({ queue }) => [queue],
+      ),
     publish: async (message, options) => {
       needForAdds([message], topicOf);
       return port.publish(message, options);
@@ -251,7 +264,45 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       if (removed) audit({ by: grant.name, verb: "unschedule", queue, schedule: name });
       return removed;
     },
-    schedules: async (name) => visible(await port.schedules(name), ({ task }) => [task.queue]),
+    fireSchedule: async (name) => {
+      let queue = "";
+      const mayChange = (before: ScheduleRecord): boolean => {
+        queue = before.task.queue;
+        return adminsSchedule(before);
+      };
+      const added = await port.fireSchedule(name, { mayChange });
+      audit({ by: grant.name, verb: "fire", queue, schedule: name });
+      return added;
+    },
+    schedules: async (query) =>
+      visible(
+        query,
+        (page) => port.schedules(page),
+        ({ task }) => [task.queue],
+      ),
+    supervise: async (call) => {
+      const queues: unknown = (call as Partial<typeof call> | null)?.queues;
+      // The port refuses a call without queues.
+      if (!Array.isArray(queues) || queues.length === 0) return port.supervise(call);
+      grant.need(["work"], queues);
+      const [before] = (await port.supervised(call.kind, { name: call.name })).items;
+      if (before && !before.queues.every((queue) => grant.allows("work", queue)))
+        throw new DibsError(
+          "FORBIDDEN",
+          `The token ${show(grant.name)} may not use the name ${show(call.name)}: it belongs to other queues. Use another name.`,
+        );
+      return port.supervise(call);
+    },
+    supervised: async (kind, query) =>
+      visible(
+        query,
+        (page) => port.supervised(kind, page),
+        ({ queues }) => queues,
+      ),
+    decisions: async (kind, name, limit) => {
+      const found = await port.decisions(kind, name, limit);
+      return found.filter(({ queue }) => reads([queue]));
+    },
     claim: async (call: ClaimCall) => {
       grant.need(["work"], call.queues);
       const result = await port.claim(call);
@@ -302,11 +353,20 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
           auditOutcome({ verb: "define", queue: firstQueue(name, stages), pipeline: name })(outcome),
       });
     },
-    pipelines: async (name) =>
-      (await port.pipelines(name)).filter((pipeline) =>
-        grant.sees(firstQueue(pipeline.name, pipeline.stages)),
+    pipelines: async (query) =>
+      visiblePage(
+        query,
+        (page) => port.pipelines(page),
+        ({ name, stages }) => grant.sees(firstQueue(name, stages)),
       ),
     run: async (id, page) => visibility.onRun(["read", "add"], id, () => port.run(id, page)),
+    runs: async (query) => {
+      const page = await port.runs(query);
+      return {
+        ...page,
+        runs: page.runs.filter(({ pipeline, stages }) => reads([firstQueue(pipeline, stages)])),
+      };
+    },
     cancelRun: async (id) =>
       visibility.onRun(["admin"], id, () => {
         audit({ by: grant.name, verb: "cancel", run: id });
@@ -337,15 +397,20 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     rejoin: async (session, fences, listener) => port.rejoin(session, fences, listener),
     retire: async (session) => port.retire(session),
     leave: async (session, options) => port.leave(session, options),
-    workers: async (queue) => {
-      if (queue !== undefined) grant.need(["read"], [queue]);
-      const workers = visible(await port.workers(queue), (worker) => worker.queues);
-      if (grant.allowsAll("read")) return workers;
+    workers: async (query) => {
+      if (query?.queue !== undefined) grant.need(["read"], [query.queue]);
+      const page = await visible(
+        query,
+        (page) => port.workers(page),
+        ({ queues }) => queues,
+      );
+      if (grant.allowsAll("read")) return page;
       // A worker may serve other queues too, which this token may not see.
-      return workers.map((worker) => ({
+      const items = page.items.map((worker) => ({
         ...worker,
         queues: worker.queues.filter((each) => grant.allows("read", each)),
       }));
+      return { items, next: page.next };
     },
     events: (signal) => visibleEvents(port.events(signal), grant),
     close: () => port.close(),
@@ -373,26 +438,3 @@ const topicOf = ({ topic }: Added): unknown =>
   `topic/${typeof topic === "string" ? topic : checkTopic(topic)}`;
 /** Distinguished in the same way as in the engines. */
 const queueOrTopicOf = (add: Added): unknown => ("topic" in add ? topicOf(add) : queueOf(add));
-
-function visibleEvents(
-  pages: AsyncIterableIterator<EventPage>,
-  grant: Grant,
-): AsyncIterableIterator<EventPage> {
-  return grant.allowsAll("read") ? pages : visiblePages(pages, grant);
-}
-
-/** Computed once for all tokens with the same scopes. */
-async function* visiblePages(
-  pages: AsyncIterableIterator<EventPage>,
-  grant: Grant,
-): AsyncGenerator<EventPage, void, void> {
-  for await (const page of pages) {
-    const visible = page.derive(grant.scopes, () => page.filter(isVisible));
-    if (visible.length > 0) yield visible;
-  }
-
-  /** A worker serves several queues, so events about workers go only to tokens that may read all queues. */
-  function isVisible(event: DibsEvent): boolean {
-    return event.type === "gap" || ("queue" in event && grant.allows("read", event.queue));
-  }
-}

@@ -97,7 +97,7 @@ export class Metrics {
 
   /** In the text format of Prometheus. */
   async scrape({ clients, connections }: { clients: number; connections: number }): Promise<string> {
-    const queues = (await this.#store.queues()).slice(0, MOST_QUEUES);
+    const { items: queues } = await this.#store.queues({ limit: MOST_QUEUES });
     const stats = await Promise.all(queues.map(({ name }) => this.#store.stats(name)));
     for (const gauge of [this.#depth, this.#oldest, this.#workers, this.#paused]) gauge.reset();
     for (const { queue, depth, oldestAge, workers, paused } of stats) {

@@ -9,6 +9,8 @@ import { invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { systemClock } from "../engine/system-clock.ts";
+import { parseAlerts, type AlertOptions, type ResolvedAlerts } from "../pools/alert-rules.ts";
+import { Alerts } from "../pools/alerts.ts";
 import { Access } from "./access.ts";
 import type { Config } from "./config.ts";
 import { Server, type ServerOptions } from "./server.ts";
@@ -35,13 +37,17 @@ export async function serve(config: Config): Promise<Serving> {
   const access = new Access(new Tokens(tokensPathOf(config)), { letAnyoneIn: config.letAnyoneIn });
   // Read before anything is opened, so that an unreadable token file is reported now, not to the first client.
   const { asksForTokens } = access;
+  const alertRules = config.alerts === null ? null : readAlerts(config.alerts);
   let measure: (measured: Measured) => void = () => {};
   const options = {
     logger,
     ...(config.schema !== null && { schema: config.schema }),
     ...(config.pooler && { listen: false }),
   };
-  const store = tracePort(await openPort(config.url, options, (measured) => measure(measured)), "SERVER");
+  const store = tracePort(
+    await openPort(config.url, options, { measure: (measured) => measure(measured) }),
+    "SERVER",
+  );
   // The audit log does not follow the log level: otherwise it could be silenced by accident.
   const trail = log.child({}, { level: config.logLevel === "silent" ? "silent" : "info" });
   const server = await start(config, store, access, {
@@ -60,10 +66,12 @@ export async function serve(config: Config): Promise<Serving> {
     logger.warn(
       `--let-anyone-in: everyone who reaches ${server.url} may read and change everything, with or without a token.`,
     );
+  const alerts = alertRules && new Alerts(store, alertRules, logger, () => {});
   return {
     url: server.url,
     asksForTokens,
     stop: async () => {
+      await alerts?.stop();
       log.info({ clients: server.clients }, "stopping: clients may finish their claims");
       await server.drain(config.drain);
       await server.close();
@@ -93,6 +101,16 @@ async function start(
     await store.close();
     throw error;
   }
+}
+
+function readAlerts(path: string): ResolvedAlerts {
+  let options: unknown;
+  try {
+    options = JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw invalid(`The file of --alerts cannot be used: ${(error as Error).message}.`);
+  }
+  return parseAlerts(options as AlertOptions);
 }
 
 function readTls({ tlsCert, tlsKey }: Config): { cert: Buffer; key: Buffer } | undefined {

@@ -360,7 +360,7 @@ export class Server {
     });
     try {
       // The queue need not exist: the store answers, and the call is cheap.
-      await Promise.race([store.queues("readyz"), late]);
+      await Promise.race([store.queues({ queue: "readyz" }), late]);
     } finally {
       stopTimer();
     }

@@ -94,6 +94,15 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     return this.#data.decoded;
   }
 
+  /** The payload as it is stored: JSON is text. */
+  get body(): string | Uint8Array {
+    return this.claimed.data;
+  }
+
+  get contentType(): string {
+    return this.claimed.contentType;
+  }
+
   /** The topic that it was published to; null if it was added to its queue. */
   get topic(): string | null {
     return Object.hasOwn(this.headers, TOPIC_HEADER) ? this.headers[TOPIC_HEADER]! : null;
@@ -226,9 +235,11 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     await this.settleAs({ kind: "reject", error: describeError(error) });
   }
 
-  /** Returns the task to its position, for any worker. The attempt does not count. */
-  async release(): Promise<void> {
-    await this.settleAs({ kind: "release", started: true });
+  /** Returns the task to its position, for any worker, now or after `delay`. The attempt does not count. */
+  async release(options: { delay?: Duration } = {}): Promise<void> {
+    checkNames(options, ["delay"], "release");
+    const delay = options.delay === undefined ? undefined : parseDuration(options.delay, "delay");
+    await this.settleAs({ kind: "release", started: true, ...(delay !== undefined && { delay }) });
   }
 
   /** The lease ends `lease` from now. */
@@ -328,7 +339,7 @@ refuseSurplus(Claim, "claim", {
     nack: "error, options",
     hold: "error, options",
     reject: "error",
-    release: "",
+    release: "options",
     extend: "lease",
     progress: "value, note",
     add: "queue, data, options",

@@ -14,6 +14,8 @@ export interface WorkOptions {
   name?: string | undefined;
   /** With several queues: take from the first queue that has a task, or from each in rotation. */
   order?: "strict" | "fair" | undefined;
+  /** Stops by itself after this many tasks; unlimited unless set. */
+  limit?: number | undefined;
 }
 
 export interface WorkBatchOptions {
@@ -41,6 +43,8 @@ export interface ResolvedWork {
   order: "strict" | "fair";
   /** Tasks per call of the handler; null: one task, not as a batch. */
   batch: number | null;
+  /** Tasks after which it stops by itself; null: never. */
+  limit: number | null;
 }
 
 export const STOP_TIMEOUT_MS = 30_000;
@@ -57,7 +61,7 @@ export function abortAfter(timeout: number): number {
 const MOST_AT_ONCE = 10_000;
 
 export function resolveWork(options: WorkOptions = {}): ResolvedWork {
-  checkNames(options, ["concurrency", "prefetch", "name", "order"], "work");
+  checkNames(options, ["concurrency", "prefetch", "name", "order", "limit"], "work");
   const order = options.order ?? "strict";
   if (order !== "strict" && order !== "fair")
     throw invalid(`order must be "strict" or "fair"; got ${show(order)}.`);
@@ -66,6 +70,8 @@ export function resolveWork(options: WorkOptions = {}): ResolvedWork {
     prefetch: checkNumber(options.prefetch ?? 0, "prefetch", 0, MOST_AT_ONCE),
     order,
     batch: null,
+    limit:
+      options.limit === undefined ? null : checkNumber(options.limit, "limit", 1, Number.MAX_SAFE_INTEGER),
     ...identity(options.name),
   };
 }
@@ -76,6 +82,7 @@ export function resolveWorkBatch(options: WorkBatchOptions = {}): ResolvedWork {
     concurrency: checkNumber(options.concurrency ?? 1, "concurrency", 1, MOST_AT_ONCE),
     prefetch: 0,
     order: "strict",
+    limit: null,
     batch: checkNumber(options.max ?? 100, "max", 1, LIMITS.claimBatch),
     ...identity(options.name),
   };

@@ -69,7 +69,7 @@ export class Steps {
     const stored = await this.#fetch();
     const signal = stored.get(`signal ${name}`);
     if (signal) return decode(signal);
-    if (stored.has(`lapsed ${name}`)) {
+    if (stored.has(`timeout ${name}`)) {
       throw new DibsError("TIMEOUT", `No signal ${show(name)} came for task ${this.#task.id} in time.`);
     }
     this.waiting ??= { signal: name, timeout };

@@ -47,6 +47,8 @@ export class Worker implements AsyncDisposable {
   readonly queues: readonly string[];
   /** Resolves when the worker has joined and claims tasks. */
   readonly ready: Promise<void>;
+  /** Resolves when the worker has stopped: after stop(), or by itself after `limit` tasks. */
+  readonly stopped: Promise<void>;
 
   readonly #port: Port;
   readonly #queues: Map<string, WorkerQueue>;
@@ -80,7 +82,10 @@ export class Worker implements AsyncDisposable {
   #isBacklogged = false;
   #isFillScheduled = false;
   #rotation = 0;
-  #stopped: Promise<void> | undefined;
+  /** Tasks claimed so far, for `limit`. */
+  #taken = 0;
+  #stopping: Promise<void> | undefined;
+  readonly #resolveStopped: () => void;
   #onDrained: (() => void) | undefined;
   #shortenTimeout: ((timeout: number) => void) | undefined;
 
@@ -114,6 +119,9 @@ export class Worker implements AsyncDisposable {
       (held) => setFate(held, "timedOut", outOfTime(held)),
     );
     this.#letProcessEnd = this.#keepAlive.hold();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.stopped = promise;
+    this.#resolveStopped = resolve;
     this.ready = this.#start();
     // If the caller does not await it, the log reports a failed start.
     this.ready.catch((error: unknown) => {
@@ -133,11 +141,12 @@ export class Worker implements AsyncDisposable {
     const timeout = resolveStop(options);
     // A second call may shorten the timeout.
     this.#shortenTimeout?.(timeout);
-    this.#stopped ??= this.#drain(timeout).finally(() => {
+    this.#stopping ??= this.#drain(timeout).finally(() => {
       this.#letProcessEnd();
       this.#onStopped();
+      this.#resolveStopped();
     });
-    return this.#stopped;
+    return this.#stopping;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -208,7 +217,12 @@ export class Worker implements AsyncDisposable {
     const { concurrency, prefetch, batch } = this.#options;
     if (batch !== null) return this.#occupied < concurrency && this.#fetching === 0 ? batch : 0;
     const free = concurrency + prefetch - this.#occupied - this.#ahead.length - this.#expected;
-    return Math.min(free, LIMITS.claimBatch);
+    return Math.min(free, LIMITS.claimBatch, this.#left - this.#expected);
+  }
+
+  /** Tasks that it may still claim. */
+  get #left(): number {
+    return (this.#options.limit ?? Number.POSITIVE_INFINITY) - this.#taken;
   }
 
   get #occupied(): number {
@@ -237,6 +251,7 @@ export class Worker implements AsyncDisposable {
         wait,
         signal: this.#stopFetching.signal,
       });
+      this.#taken += tasks.length;
       this.#isBacklogged = tasks.length === max;
       const claimedAt = this.#now();
       const fetched = tasks.map((claimed): Held => {
@@ -419,7 +434,9 @@ export class Worker implements AsyncDisposable {
     const over = (): void => {
       this.#held.delete(held.claimed.fence);
       this.#settling--;
-      if (this.#held.size === 0 && this.#settling === 0) this.#onDrained?.();
+      if (this.#held.size > 0 || this.#settling > 0) return;
+      this.#onDrained?.();
+      if (this.#left <= 0) void this.stop();
     };
     void work.then(over, otherwise && ((reason: unknown) => otherwise(reason).then(over)));
   }

@@ -35,6 +35,10 @@ const METHODS: Record<string, Record<string, Call>> = {
     run: [["id"]],
     schedule: [["s", { every: "1h" }, { queue: "q" }], 2],
     schedules: [[]],
+    pool: [[{ queues: ["q"], command: ["true"] }], 0],
+    pools: [[]],
+    poolDecisions: [["p", {}], 1],
+    alerts: [[{ rules: [{ queue: "q", when: "noWorkers" }] }], 0],
     task: [["id"]],
     work: [[["q"], handler, {}], 2],
     queues: [[]],
@@ -70,12 +74,13 @@ const METHODS: Record<string, Record<string, Call>> = {
     queue: [["first"]],
     add: [[1, {}], 1],
     addMany: [[[{ data: 1 }], {}], 1],
+    runs: [[{}], 0],
     run: [["id"]],
     work: [[{}], 0],
   },
   PipelineWorker: { stop: [[{}], 0] },
   RunHandle: { result: [[{}], 0], status: [[]], cancel: [[]] },
-  Schedule: { info: [[]], pause: [[]], resume: [[]], delete: [[]] },
+  Schedule: { info: [[]], pause: [[]], resume: [[]], fire: [[]], delete: [[]] },
   DeadLetters: {
     list: [[{}], 0],
     patterns: [[{}], 0],
@@ -95,7 +100,7 @@ const METHODS: Record<string, Record<string, Call>> = {
     nack: [["no", {}], 1],
     hold: [["no", {}], 1],
     reject: [["no"]],
-    release: [[]],
+    release: [[{}], 0],
     extend: [["1m"]],
     progress: [[0.5, "note"]],
     add: [["the queue", 1, {}], 2],
@@ -125,7 +130,7 @@ const CLASSES = {
 
 /** Marked @internal in the sources, or called only by the library. */
 const INTERNAL = new Set(
-  "constructor startWorker warnOnce settleAs ackAs abort declare declareIfNeeded prepare prepareMessage read after standStill".split(
+  "constructor startWorker startPool warnOnce settleAs ackAs abort declare declareIfNeeded prepare prepareMessage read after standStill".split(
     " ",
   ),
 );
@@ -192,7 +197,7 @@ describe("the table of public methods", () => {
   });
 });
 
-test.each(ALL)("$of.$name refuses a surplus argument", async ({ of, name, call: [given] }) => {
+test.each(ALL)("$name of $of refuses a surplus argument", async ({ of, name, call: [given] }) => {
   const held = (await makeAll())[of] as Record<string, (...given: unknown[]) => unknown>;
   const failure = await failureOf(() => held[name]!(...given, "surplus"));
   expect(failure).toMatchObject({
@@ -202,7 +207,7 @@ test.each(ALL)("$of.$name refuses a surplus argument", async ({ of, name, call: 
 });
 
 test.each(ALL.filter(({ call }) => call[1] !== undefined))(
-  "$of.$name refuses an unknown option",
+  "$name of $of refuses an unknown option",
   async ({ of, name, call: [given, index] }) => {
     const all = await makeAll();
     const held = all[of] as Record<string, (...given: unknown[]) => unknown>;

@@ -186,7 +186,7 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
     expect(await tasks[0]!.result({ timeout: "20s" })).toBe(1);
   });
 
-  it("waitFor has types", async () => {
+  it("step and waitFor return typed promises", async () => {
     const dibs = await openStore("memory");
     dibs.queue<number>("work").work(async (task) => {
       expectTypeOf(task.step("a", () => 1)).resolves.toBeNumber();

@@ -6,12 +6,13 @@ import { RecentEvents } from "../../src/broker/recent-events.ts";
 import { DibsError } from "../../src/core/errors.ts";
 import type { EventPage } from "../../src/core/event-page.ts";
 import type { DibsEvent } from "../../src/core/events.ts";
-import type { Engine, Op } from "../../src/engine/engine.ts";
+import type { Engine, Op, Outcome } from "../../src/engine/engine.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";
 
-/** A broker whose reads of events are counted, and fail while there is an `error`. */
+/** A broker whose reads of events are counted. They fail while there is an `error`, and return no events while `isFlood`. */
 function setUp(error?: Error) {
+  const store = { isFlood: false };
   const engine = openMemory({ clock: systemClock });
   const asked: Op<"listen">[] = [];
   const counted: Engine = new Proxy(engine, {
@@ -23,7 +24,8 @@ function setUp(error?: Error) {
         const questions = ops.filter((op): op is Op<"listen"> => op.verb === "listen");
         asked.push(...questions);
         if (error && questions.length > 0) throw error;
-        return engine.execute(ops);
+        const outcomes: readonly Outcome[] = await engine.execute(ops);
+        return store.isFlood ? outcomes.map((outcome, index) => onlyCounted(ops[index]!, outcome)) : outcomes;
       };
     },
   });
@@ -32,7 +34,14 @@ function setUp(error?: Error) {
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
   const open = () => port.events(stop.signal);
-  return { port, open, asked };
+  return { port, open, asked, store };
+}
+
+/** What a store answers that counts events and writes none. */
+function onlyCounted(op: Op, outcome: Outcome): Outcome {
+  if (op.verb !== "listen" || op.after === null || !("ok" in outcome)) return outcome;
+  const { cursor } = (outcome as Extract<Outcome<"listen">, { ok: unknown }>).ok;
+  return { ok: { events: [], cursor, missed: cursor - op.after } };
 }
 
 const tasks = (count: number) => Array.from({ length: count }, () => ({ queue: "q", data: "1" }));
@@ -108,6 +117,35 @@ describe("events of a store", () => {
     expect(silent).toBeDefined();
   });
 
+  test("a reader that only misses events gets a gap once a second, and events at once", async () => {
+    const { port, open, store } = setUp();
+    const reader = open();
+    await port.add(tasks(1));
+    await reader.next();
+    store.isFlood = true;
+    const start = performance.now();
+    let added = 0;
+    const adding = (async () => {
+      for (; added < 40; added++) {
+        await port.add(tasks(1));
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      store.isFlood = false;
+      await port.pause("q", true);
+    })();
+    let [gaps, missed] = [0, 0];
+    for (let isOver = false; !isOver;) {
+      const { events } = (await reader.next()).value as EventPage;
+      if (events.every(({ type }) => type === "gap")) gaps++;
+      for (const event of events) if (event.type === "gap") missed += event.missed;
+      isOver = events.some(({ type }) => type === "queue.paused");
+      missed += events.filter(({ type }) => type === "task.added").length;
+    }
+    await adding;
+    expect(missed).toBe(added);
+    expect(gaps).toBeLessThanOrEqual(1 + (performance.now() - start) / 1_000);
+  });
+
   test("events are frozen, because readers share them", async () => {
     const { port, open } = setUp();
     const reader = open();
@@ -163,7 +201,7 @@ describe("recent events", () => {
     expect(idsOf(kept.after(3, 100)!.page)).toEqual([4, 5]);
   });
 
-  test("keep the important ones for longer", () => {
+  test("recent events include important ones for longer than others", () => {
     const kept = new RecentEvents(0, 10);
     const paused = JSON.stringify({ type: "queue.paused", at: 0, queue: "q" });
     const dead = JSON.stringify({ type: "task.dead", at: 0, queue: "q", taskId: "8" });
@@ -179,7 +217,7 @@ describe("recent events", () => {
     expect(kept.after(50, 1_000)).toMatchObject({ missed: 40, cursor: 100 });
   });
 
-  test("keep a bounded number of important ones", () => {
+  test("recent events include a bounded number of important ones", () => {
     const kept = new RecentEvents(0, 10);
     for (let n = 1; n <= 5_000; n++) {
       kept.append([JSON.stringify({ type: "queue.paused", at: n, queue: "q" })], n);
@@ -189,7 +227,7 @@ describe("recent events", () => {
     expect(missed + page!.length).toBe(5_000);
   });
 
-  test("can be read from within a gap in a page", () => {
+  test("recent events can be read from within a gap in a page", () => {
     const kept = new RecentEvents(0, 100);
     const gap = JSON.stringify({ type: "gap", at: 0, missed: 10 });
     kept.append([...numbered(1, 2), gap, ...numbered(13, 14)], 14);

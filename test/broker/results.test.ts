@@ -10,13 +10,13 @@ const late = (): Promise<TaskEnd> => Promise.reject(new DibsError("TIMEOUT", "no
 describe("waiting for an end that should say the state after the timeout", () => {
   const wait: WaitOptions = { timeout: 5, tellState: true };
 
-  test("names the state of what is still pending", async () => {
+  test("a wait that times out names the state of a task that is still pending", async () => {
     await expect(endOrState(late, async () => "claimed", wait)).rejects.toMatchObject({
       ...{ code: "TIMEOUT", message: "not within 5 ms", state: "claimed" },
     });
   });
 
-  test("returns the end of what ended just after the timeout", async () => {
+  test("a wait that times out returns the end of a task that ended just then", async () => {
     const waits: (WaitOptions | undefined)[] = [];
     const end = (given?: WaitOptions): Promise<TaskEnd> => {
       waits.push(given);
@@ -27,7 +27,7 @@ describe("waiting for an end that should say the state after the timeout", () =>
     expect(waits).toEqual([wait, { timeout: 0, tellState: true }]);
   });
 
-  test("passes on errors that are no timeout", async () => {
+  test("a wait passes on errors other than a timeout", async () => {
     const missing = (): Promise<TaskEnd> => Promise.reject(new DibsError("TASK_NOT_FOUND", "no such task"));
     await expect(endOrState(missing, async () => "ready", wait)).rejects.toMatchObject({
       code: "TASK_NOT_FOUND",

@@ -170,7 +170,7 @@ describe("a server that is restarted", () => {
     expect(await port.settle(held, ack)).toEqual({ state: "done" });
     expect(await claimAll(port, session)).toMatchObject([{ data: "next", attempt: 1 }]);
     expect(notices).toEqual([]);
-    expect(await port.workers()).toMatchObject([{ id: "w", claims: 1 }]);
+    expect((await port.workers()).items).toMatchObject([{ id: "w", claims: 1 }]);
   });
 
   test("tasks of a claim that its worker never learnt of are released", async () => {

@@ -1,8 +1,19 @@
 import { openRemote } from "../../src/client/remote.ts";
 import { SILENT } from "../../src/core/logger.ts";
+import { isLong } from "../run/long.ts";
 import type { Harness, Opened } from "./suite/harness.ts";
+import type { ThemeName } from "./suite/index.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { startServer } from "../server/start.ts";
+
+/**
+ * All themes on a server with a store on disk take minutes, and most of them repeat what the same store's own file and
+ * remote-memory.test.ts test. By default only the themes run that need both: several servers that share a store, and
+ * what one reports to another.
+ */
+export const REMOTE_THEMES: ThemeName[] | undefined = isLong
+  ? undefined
+  : ["waitingClaims", "settle", "sessions", "results", "events", "severalOpeners"];
 
 /**
  * The same store behind a server, through the remote client and a real connection. An opener is a server with its

@@ -1,7 +1,7 @@
 import { vi } from "vitest";
 import { conformance } from "./suite/index.ts";
 import { InProcessWorker } from "./in-process-worker.ts";
-import { remote } from "./remote-harness.ts";
+import { remote, REMOTE_THEMES } from "./remote-harness.ts";
 import { sqlite } from "./sqlite-harness.ts";
 
 // As in sqlite.test.ts: starting two threads per case takes most of a minute.
@@ -14,4 +14,4 @@ vi.mock("node:worker_threads", async (original) => ({
 }));
 threads.Worker = InProcessWorker as never;
 
-conformance("a server on SQLite, through its client,", remote(sqlite));
+conformance("a server on SQLite, through its client,", remote(sqlite), REMOTE_THEMES);

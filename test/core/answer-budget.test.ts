@@ -76,6 +76,15 @@ describe("answer budget", () => {
     expect(budget.used).toBe(0);
   });
 
+  test("resizing a room changes what is used by the difference, also of one byte", () => {
+    const budget = new AnswerBudget(bounds);
+    const room = budget.client().reserveNow(5)!;
+    for (const bytes of [6, 6, 5, 0, 9]) {
+      room.resize(bytes);
+      expect(budget.used).toBe(bytes);
+    }
+  });
+
   test("resizing a room after it was given back has no effect", () => {
     const budget = new AnswerBudget(bounds);
     const room = budget.client().reserveNow(5)!;

@@ -52,7 +52,7 @@ describe("a bad duration is refused with advice", () => {
     ["3651d", "between 0 ms and 3650 days"],
     [{}, "got an object"],
     [5n, "got 5n"],
-  ])("%s", (value, message) => {
+  ])("the duration %o is refused", (value, message) => {
     const error = caught(() => parseDuration(value, "lease"));
     expect(isDibsError(error) && error.code).toBe("INVALID");
     expect((error as Error).message).toContain(message);

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fingerprint } from "../../src/core/fingerprint.ts";
+import { cpuTimeOf } from "./cpu-time.ts";
 
 function of(message: string, name = "Error"): string {
   return fingerprint({ name, message });
@@ -26,7 +27,7 @@ describe("a fingerprint replaces what varies", () => {
     ["connect 127.0.0.1:5432", "connect 10.1.2.3:80", "Error: connect <n>"],
     ["took 1.5 of 3,000", "took 27 of 9", "Error: took <n> of <n>"],
     ["failed\nat line 5", "failed\nelsewhere", "Error: failed"],
-  ])("%s / %s", (one, other, kind) => {
+  ])("%j and %j have the same fingerprint", (one, other, kind) => {
     expect(of(one)).toBe(kind);
     expect(of(other)).toBe(kind);
   });
@@ -37,7 +38,7 @@ describe("a fingerprint distinguishes different errors", () => {
     ["the words", of("disk full"), of("disk gone")],
     ["the name", of("disk full", "IOError"), of("disk full", "Error")],
     ["words that look like hexadecimal", of("facade added"), of("decade added")],
-  ])("%s", (_, one, other) => {
+  ])("errors that differ in %s have different fingerprints", (_, one, other) => {
     expect(one).not.toBe(other);
   });
 });
@@ -68,7 +69,8 @@ test("a fingerprint does not depend on any number in the message", () => {
 });
 
 test("the fingerprint of a hostile message takes no long time", () => {
-  const started = performance.now();
-  for (const part of ["'", "a1", "0x", "1.", "http://", "-", "f"]) of(part.repeat(100_000));
-  expect(performance.now() - started).toBeLessThan(500);
+  const taken = cpuTimeOf(() => {
+    for (const part of ["'", "a1", "0x", "1.", "http://", "-", "f"]) of(part.repeat(100_000));
+  });
+  expect(taken).toBeLessThan(500);
 });

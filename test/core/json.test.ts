@@ -65,8 +65,14 @@ describe("a value that JSON cannot carry is refused, and the error names its pat
     [new String("text"), "data: an instance of String"],
     [/a/, "data: an instance of RegExp"],
     [{ toJSON: () => undefined }, "JSON cannot carry data"],
-  ])("%o", (value, message) => {
+  ])("JSON cannot carry %o", (value, message) => {
     expect(() => encodeJson(value, "data")).toThrow(message);
+  });
+
+  test("a path of more than 120 characters is cut in the error", () => {
+    const failing = (length: number) => () => encodeJson({ ["k".repeat(length)]: Number.NaN }, "data");
+    expect(failing(115)).toThrow(`JSON cannot carry data.${"k".repeat(115)}: NaN`);
+    expect(failing(116)).toThrow(`JSON cannot carry data.${"k".repeat(112)}…: NaN`);
   });
 });
 

@@ -1,6 +1,18 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { byteLength, isLarger, queueFull, tooLarge } from "../../src/core/limits.ts";
+import { byteLength, isLarger, LIMITS, queueFull, tooLarge } from "../../src/core/limits.ts";
+
+const KIB = 1024;
+
+// The other tests take the limits from the sources, and would not notice a changed one.
+test("the limits are those in the documentation", () => {
+  expect(LIMITS).toMatchObject({
+    ...{ addBatch: 10_000, claimBatch: 1_000, claimWaitMs: 60_000, page: 1_000, priority: 1_000 },
+    ...{ groupKey: 512, idempotencyKey: 512, progressNote: 4_096, previewAbove: KIB, preview: 256 },
+    ...{ stepBytes: 256 * KIB, steps: 1_000, allStepBytes: 4 * KIB * KIB, gatheredBytes: 16 * KIB * KIB },
+    ...{ headerBytes: 16 * KIB, answerBytes: 4 * KIB * KIB },
+  });
+});
 
 const body = fc.oneof(fc.string({ unit: "binary" }), fc.string(), fc.uint8Array());
 

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { checkNames, checkNumber, checkObject, checkText } from "../../src/core/options.ts";
 import { checkQueueName } from "../../src/core/queue-name.ts";
+import { cpuTimeOf } from "./cpu-time.ts";
 
 describe("option names", () => {
   test("an unknown option is refused with the list of known ones", () => {
@@ -92,9 +93,10 @@ describe("queue names", () => {
   });
 
   test("a bad queue name is refused quickly", () => {
-    const started = performance.now();
-    expect(() => checkQueueName(`${"a-".repeat(1_000_000)}!`)).toThrow();
-    expect(() => checkQueueName(`${"a-".repeat(60)}!`)).toThrow();
-    expect(performance.now() - started).toBeLessThan(200);
+    const taken = cpuTimeOf(() => {
+      expect(() => checkQueueName(`${"a-".repeat(1_000_000)}!`)).toThrow();
+      expect(() => checkQueueName(`${"a-".repeat(60)}!`)).toThrow();
+    });
+    expect(taken).toBeLessThan(500);
   });
 });

@@ -2,11 +2,13 @@ import { describe, expect, test } from "vitest";
 import { isDibsError } from "../../src/core/errors.ts";
 import {
   DEFAULT_POLICY,
+  groupOrder,
   parsePolicy,
   type QueuePolicyOptions,
   mergePolicy,
   resolvePolicy,
 } from "../../src/core/policy.ts";
+import { rankOf } from "../../src/core/task.ts";
 
 describe("policy", () => {
   test("parsing a policy returns only the named fields, in milliseconds", () => {
@@ -109,6 +111,20 @@ describe("policy", () => {
     });
     expect(DEFAULT_POLICY.backoff).toEqual({ type: "exponential", delay: 1_000, max: 600_000, jitter: 0.2 });
   });
+});
+
+test("tasks of a group are in order of position, and urgent ones first unless the group runs in order", () => {
+  const [plain, urgent] = [rankOf({}), rankOf({ urgent: true })];
+  const tasks = [
+    { rank: plain, pos: 3 },
+    { rank: urgent, pos: 4 },
+    { rank: plain, pos: 1 },
+    { rank: urgent, pos: 2 },
+  ];
+  const sorted = (concurrency: number): number[] =>
+    tasks.toSorted(groupOrder(resolvePolicy({ groups: { concurrency } }))).map(({ pos }) => pos);
+  expect(sorted(1)).toEqual([1, 2, 3, 4]);
+  expect(sorted(2)).toEqual([2, 4, 1, 3]);
 });
 
 describe("a policy is refused for", () => {

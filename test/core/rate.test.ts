@@ -77,6 +77,11 @@ describe("rate limits", () => {
     }
   });
 
+  test("roomFor leaves limits that count costs to earliestStart", () => {
+    const limits = [limit(10, 100, { unit: "tokens" })];
+    expect(roomFor(limits, spend(limits, NO_METER, 10, 0), 50)).toBe(Number.POSITIVE_INFINITY);
+  });
+
   test("a limit keeps its tally when its position in the list changes", () => {
     const [tokens, pace, span] = [limit(9, 100, { unit: "t" }), limit(9, 100, { pace: true }), limit(9, 100)];
     const meter = spend([tokens, pace, span], NO_METER, 5, 20);

@@ -113,6 +113,26 @@ describe("over HTTP", () => {
     expect(await ask("GET", "/v1/queues")).toMatchObject({ body: { queues: [] } });
   });
 
+  test.each<[path: string, make: (name: string) => [path: string, body: object]]>([
+    ["queues", (name) => [`/v1/queues/${name}`, {}]],
+    ["subscriptions", (name) => [`/v1/subscriptions/a.b/${name}`, {}]],
+    ["schedules", (name) => [`/v1/schedules/${name}`, { every: "1h", task: { queue: "q" } }]],
+    ["pipelines", (name) => [`/v1/pipelines/${name}`, { stages: [{ name: "s" }] }]],
+  ])("%s come in pages: 100 unless limit says otherwise", async (list, make) => {
+    const { ask } = await setUp();
+    const names = Array.from({ length: 101 }, (_, i) => `n${String(i).padStart(3, "0")}`);
+    for (const name of names) await ask("PUT", ...make(name));
+    const read = async (query: string) =>
+      (await ask("GET", `/v1/${list}?${query}`)).body as Record<string, object[]> & { next: never };
+    const first = await read("");
+    expect(first[list]).toHaveLength(100);
+    const rest = await read(`limit=7&after=${encodeURIComponent(first.next)}`);
+    expect(rest[list]).toMatchObject([{ [list === "subscriptions" ? "group" : "name"]: "n100" }]);
+    expect(rest.next).toBeNull();
+    for (const query of ["limit=0", "limit=1001", "after=x", "after="])
+      expect(await ask("GET", `/v1/${list}?${query}`)).toMatchObject({ status: 400 });
+  });
+
   test("a nack may have a delay, and a hold stops a group", async () => {
     const { ask } = await setUp();
     await ask("PUT", "/v1/queues/q", { rateLimit: { max: 100, per: "1h", unit: "tokens" }, elsewhere: 0 });

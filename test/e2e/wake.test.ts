@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { actsOf, pause, test } from "./harness/stage.ts";
+import { actsOf, pause, test, until } from "./harness/stage.ts";
 import { expectIdle, usageOf } from "./harness/usage.ts";
 
 /** No poll and no heartbeat helps here: a lost wake-up makes the test hang. */
@@ -71,11 +71,23 @@ describe.concurrent("wake-ups across processes", () => {
     const { pid } = await stage.startWorker({ workers: 10 });
     // A second process with its own workers: the heartbeats of one must hardly wake the other.
     const other = await stage.startWorker({ workers: 10 });
-    // What starting caused: compilation, garbage collection, the first reads of the store.
-    await pause(1_000);
+    await Promise.all([hasStarted(pid), hasStarted(other.pid)]);
     const [before, otherBefore] = [usageOf(pid), usageOf(other.pid)];
     await pause(IDLE_MS);
     expectIdle(before, usageOf(pid));
     expectIdle(otherBefore, usageOf(other.pid));
   });
 });
+
+/**
+ * Until a process has used no CPU for a second: then it is done with what starting causes, which is compilation, garbage
+ * collection and the first reads of the store. On a busy machine, that takes several seconds.
+ */
+async function hasStarted(pid: number): Promise<void> {
+  let last = usageOf(pid);
+  await until(`process ${pid} has started`, () => {
+    const now = usageOf(pid);
+    if (now.cpuMs !== last.cpuMs) last = now;
+    return now.at - last.at >= 1_000;
+  });
+}

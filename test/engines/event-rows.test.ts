@@ -27,12 +27,12 @@ function read(rows: EventRow[], { after = 0, limit = 100, last = rows.at(-1)!.n 
 }
 
 describe("rows of events", () => {
-  test("are JSON lists", () => {
+  test("rows of events are JSON lists", () => {
     expect(JSON.parse(row(1, 2).body)).toHaveLength(2);
     expect(JSON.parse(row(1, 0).body)).toEqual([]);
   });
 
-  test("are read in order, from within a row to within a row", () => {
+  test("rows of events are read in order, from within a row to within a row", () => {
     expect(read([row(1, 3), row(4, 6)], { after: 1, limit: 3 })).toEqual({
       seen: [2, 3, 4],
       cursor: 4,
@@ -41,13 +41,13 @@ describe("rows of events", () => {
     expect(read([row(4, 6)], { after: 4 })).toEqual({ seen: [5, 6], cursor: 6, missed: 0 });
   });
 
-  test("have a gap between them where numbers are missing", () => {
+  test("rows of events have a gap between them where numbers are missing", () => {
     expect(read([row(3, 4), row(10, 10), row(11, 11), row(20, 21)])).toEqual({
       ...{ seen: [3, 4, "gap of 5 at 10", 10, 11, "gap of 8 at 20", 20, 21], cursor: 21, missed: 2 },
     });
   });
 
-  test("without events only count", () => {
+  test("rows without events only count", () => {
     expect(read([row(8, 7), row(8, 8)])).toEqual({ seen: [8], cursor: 8, missed: 7 });
     expect(read([row(1, 1), row(8, 7), row(8, 8)])).toEqual({
       seen: [1, "gap of 6 at 8", 8],
@@ -57,7 +57,7 @@ describe("rows of events", () => {
     expect(read([row(8, 7)])).toEqual({ seen: [], cursor: 7, missed: 7 });
   });
 
-  test("after the last event, missing numbers wait for the next page", () => {
+  test("numbers that are missing after the last event wait for the next page of events", () => {
     expect(read([row(1, 2)], { last: 9 })).toEqual({ seen: [1, 2], cursor: 2, missed: 0 });
     expect(read([row(1, 2)], { after: 2, last: 9 })).toEqual({ seen: [], cursor: 9, missed: 7 });
   });

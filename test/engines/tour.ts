@@ -113,8 +113,10 @@ export async function tour(store: Toured): Promise<void> {
     await ask({ verb: "history", id });
     await ask({ verb: "ends", ids: [id] });
   }
-  await ask({ verb: "queues" });
-  await ask({ verb: "workers" });
+  await ask({ verb: "queues", limit: 2 });
+  await ask({ verb: "queues", queue: QUEUE, limit: 1 });
+  await ask({ verb: "workers", limit: 2 });
+  await ask({ verb: "workers", queue: QUEUE, limit: 2 });
   await ask({ verb: "stats", queue: QUEUE });
   await ask({ verb: "redrive", queue: QUEUE, filter: { ids: [held[1]!.id] }, spacing: 0 });
   await ask({ verb: "discard", queue: QUEUE, filter: {} });
@@ -135,13 +137,13 @@ export async function tour(store: Toured): Promise<void> {
   await runTogether(published);
   const plain = Array.from({ length: 80 }, (_, i) => newTask({ queue: i % 2 ? "t/a" : "t/b" }));
   await ask({ verb: "add", tasks: plain });
-  await ask({ verb: "subscriptions" });
+  await ask({ verb: "subscriptions", limit: 2 });
   await ask({ verb: "put", kind: "k", name: "n", value: "1", dueAt: 0 });
   await ask({ verb: "housekeep" });
-  await ask({ verb: "documents", kind: "k" });
-  await ask({ verb: "documents", kind: "k", name: "n" });
+  await ask({ verb: "documents", kind: "k", limit: 2 });
+  await ask({ verb: "documents", kind: "k", name: "n", limit: 1 });
   await ask({ verb: "put", kind: "k", name: "n", value: null });
-  await ask({ verb: "subscriptions", topic: "t.x" });
+  await ask({ verb: "subscriptions", topic: "t.x", limit: 2 });
   await ask({ verb: "unsubscribe", pattern: "t.*", group: "b" });
   await ask({ verb: "drop", queue: "t/a", limit: 10_000 });
   await runs(ask, runTogether);
@@ -182,7 +184,7 @@ async function runs(ask: Ask, runTogether: RunTogether): Promise<void> {
   await ask({ verb: "prune", limit: 10 });
   await ask({ verb: "put", kind: "k", name: "n", value: "1" });
   await ask({ verb: "put", kind: "k", name: "n", value: null });
-  await ask({ verb: "documents", kind: "k" });
+  await ask({ verb: "documents", kind: "k", limit: 2 });
   await ask({ verb: "purge", queue: "p/c", limit: 2 });
   await ask({ verb: "drop", queue: "p/a", limit: 10_000 });
 }

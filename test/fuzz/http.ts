@@ -66,6 +66,7 @@ const REQUESTS: readonly [method: string, path: string, body?: unknown][] = [
   ["PUT", "/v1/schedules/s", { queue: "work", every: "1h", data: 1 }],
   ["DELETE", "/v1/schedules/s"],
   ["POST", "/v1/schedules/s/pause"],
+  ["POST", "/v1/schedules/s/fire"],
   ["GET", "/metrics"],
   ["GET", "/readyz"],
   ["GET", "/openapi.json"],

@@ -54,6 +54,7 @@ const CALLS: Record<string, unknown[]> = {
   schedule: ["s", { every: 3_600_000, missed: "once", task: { queue: "work", data: "1" } }, { force: true }],
   pauseSchedule: ["s", true],
   unschedule: ["s"],
+  fireSchedule: ["s"],
   schedules: ["s"],
   step: [HELD, "s", "1"],
   steps: [ID],
@@ -62,6 +63,7 @@ const CALLS: Record<string, unknown[]> = {
   definePipeline: ["report", [{ name: "a", joins: false }]],
   pipelines: ["report"],
   run: [ID, { limit: 5 }],
+  runs: [{ pipeline: "report", limit: 5 }],
   cancelRun: [ID],
 };
 /**

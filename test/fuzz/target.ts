@@ -70,10 +70,11 @@ function state(): Told {
 
 /** Removes what attackers left, and nothing else. */
 async function tidyUp(): Promise<void> {
-  for (const { name } of await store.schedules()) if (!isCanary(name)) await store.unschedule(name);
-  for (const { pattern, group, queue } of await store.subscriptions())
+  for (const { name } of (await store.schedules()).items) if (!isCanary(name)) await store.unschedule(name);
+  for (const { pattern, group, queue } of (await store.subscriptions()).items)
     if (!isCanary(queue)) await store.unsubscribe(pattern, group);
-  for (const { name } of await store.queues()) if (!isCanary(name)) await store.drop(name).catch(() => {});
+  for (const { name } of (await store.queues()).items)
+    if (!isCanary(name)) await store.drop(name).catch(() => {});
 }
 
 async function stop(): Promise<void> {

@@ -32,8 +32,8 @@ const TESTS: Record<string, Tests> = {
 
 /** Tests of the library that need PostgreSQL, or repeat on another store what they do in memory. */
 export const LEFT_OUT = {
-  files: ["test/api/{tx,secrets,move,move-trouble}.test.ts", "test/server/{added,several,config}.test.ts"],
-  names: /\bon (sqlite|postgres|server)\b/,
+  files: ["test/api/{tx,secrets}.test.ts", "test/server/{added,several,config}.test.ts"],
+  names: /\b(on (sqlite|postgres|server)|(from|to) postgres)\b/,
 };
 
 /** `path`: a source, or one of the folders. */

@@ -36,11 +36,8 @@ export function checkRefusals(node: string, version: string, project: string): v
   const entries: [string[], Partial<ReturnType<typeof run>>][] = [
     [["-e", IMPORT("dibs")], { status: 0, stdout: `UNSUPPORTED ${sentence}` }],
     [["-e", IMPORT("dibs/testing")], { status: 0, stdout: `UNSUPPORTED ${sentence}` }],
-    [["-e", THREAD(join(dist, "engines/sqlite/thread/thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],
-    [
-      ["-e", THREAD(join(dist, "engines/postgres/heartbeat/heartbeat-thread.js"))],
-      { stdout: `UNSUPPORTED ${sentence}` },
-    ],
+    [["-e", THREAD(join(dist, "thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],
+    [["-e", THREAD(join(dist, "heartbeat-thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],
     ...[["--version"], ["queues"], ["serve"]].map((args): [string[], Partial<ReturnType<typeof run>>] => [
       [join(dist, "cli/main.js"), ...args],
       { status: 1, stdout: "", stderr: `dibs: ${sentence}` },

@@ -4,7 +4,11 @@ import type { Engine, Op, Outcome, Outcomes, TransactionVerb } from "../../src/e
 import { HeartbeatTimer } from "../../src/engine/heartbeat-timer.ts";
 import { openPostgres, type PostgresOptions } from "../../src/engines/postgres/engine.ts";
 import { Connection } from "../../src/engines/postgres/connection/connection.ts";
-import type { Heartbeats, PulseData, PulseReport } from "../../src/engines/postgres/heartbeat/heartbeats.ts";
+import type {
+  Heartbeats,
+  HeartbeatData,
+  HeartbeatReport,
+} from "../../src/engines/postgres/heartbeat/heartbeats.ts";
 import { ReconnectingStore } from "../../src/engines/postgres/batch/reconnecting-store.ts";
 import { Sender } from "../../src/engines/postgres/batch/sender.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
@@ -129,8 +133,8 @@ class ManualHeartbeats implements Heartbeats {
   readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(
-    { link, ...reach }: PulseData,
-    onReport: (report: PulseReport) => void,
+    { link, ...reach }: HeartbeatData,
+    onReport: (report: HeartbeatReport) => void,
     { server, clock, beats }: { server: ServerClock; clock: ManualClock; beats: Clock },
   ) {
     this.#sender = new Sender(new ReconnectingStore({ connect: () => Connection.open(link), ...reach }));
@@ -145,10 +149,10 @@ class ManualHeartbeats implements Heartbeats {
   async #beat(
     sessions: number[],
     server: ServerClock,
-    onReport: (report: PulseReport) => void,
+    onReport: (report: HeartbeatReport) => void,
   ): Promise<boolean> {
     await server.tell();
-    onReport({ ran: await this.#sender.run([{ verb: "heartbeat", sessions }]) });
+    onReport({ result: await this.#sender.run([{ verb: "heartbeat", sessions }]) });
     return true;
   }
 

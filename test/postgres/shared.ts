@@ -67,7 +67,7 @@ export async function dropSchema(url: string, schema: string): Promise<void> {
 export function emptied(schema: string): string {
   return `
     DO $$ DECLARE name text; BEGIN
-      FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = '${schema}' AND tablename NOT IN ('migration', 'store', 'life') LOOP
+      FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = '${schema}' AND tablename NOT IN ('migration', 'store', 'incarnation') LOOP
         EXECUTE format('DELETE FROM ${schema}.%I', name);
       END LOOP;
       FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = '${schema}' LOOP

@@ -17,7 +17,7 @@ describe("a server without tokens", () => {
     await port.add([task("q")]);
     const { token } = tokens.add("first", ["read:*"]);
     await forbidden(open(), "DIBS_TOKEN");
-    expect(await (await open(token)).queues()).toHaveLength(1);
+    expect((await (await open(token)).queues()).items).toHaveLength(1);
     // Clients from before are disconnected, and refused when they reconnect.
     await expect
       .poll(
@@ -128,7 +128,7 @@ describe("tokens", () => {
     expect(problem).not.toContain(tokens.path);
     await expect(open(token)).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: true });
     writeFileSync(tokens.path, kept);
-    expect(await (await open(token)).queues()).toEqual([]);
+    expect((await (await open(token)).queues()).items).toEqual([]);
   });
 
   test("a token can be created after another process died while writing the file", () => {
@@ -181,8 +181,8 @@ describe("scopes of tokens", () => {
     await refused(other.end(added!.id, { of: "runs" }), "TASK_NOT_FOUND");
     await refused(other.cancelRun(added!.id), "TASK_NOT_FOUND");
     await forbidden(other.definePipeline("report", stages), "report/a");
-    expect(await other.pipelines()).toEqual([]);
-    expect(await producer.pipelines()).toEqual([{ name: "report", stages }]);
+    expect((await other.pipelines()).items).toEqual([]);
+    expect((await producer.pipelines()).items).toEqual([{ name: "report", stages }]);
     await forbidden(producer.cancelRun(added!.id), "admin:report/a");
     expect(await (await openAs("admin:report/*")).cancelRun(added!.id)).toBe("cancelled");
     expect(actions.filter(({ by }) => by !== "dibs tokens")).toMatchObject([
@@ -201,7 +201,7 @@ describe("scopes of tokens", () => {
     await forbidden(port.claim(claimCall("shop.orders")), '"t0"');
     await forbidden(port.stats("shop.orders"));
     await forbidden(port.task(added!.id));
-    expect(await store.queues()).toHaveLength(1);
+    expect((await store.queues()).items).toHaveLength(1);
     const end = port.end(added!.id);
     const { tasks } = await store.claim(claimCall("shop.orders"));
     await store.settle(tasks[0]!, { kind: "ack", result: "r" });
@@ -328,8 +328,8 @@ describe("scopes of tokens", () => {
     const events = eachEvent(port.events(new AbortController().signal));
     await port.stats("a1");
     const [, other] = await store.add([task("a1"), task("b1")]);
-    expect((await port.queues()).map(({ name }) => name)).toEqual(["a1"]);
-    await forbidden(port.queues("b1"));
+    expect((await port.queues()).items.map(({ name }) => name)).toEqual(["a1"]);
+    await forbidden(port.queues({ queue: "b1" }));
     await refused(port.task(other!.id), "TASK_NOT_FOUND");
     await refused(port.history(other!.id), "TASK_NOT_FOUND");
     await forbidden(port.list({ queue: "b1", state: "ready", limit: 1 }));
@@ -410,7 +410,7 @@ describe("schedules belong to their queue", () => {
     expect(await admin.unschedule("s")).toBe(false);
     await forbidden(port.schedule("u", every("mine.a"), { force: true }), "admin:mine.a");
     await expect(port.schedule(null as never, {} as never)).rejects.toMatchObject({ code: "INVALID" });
-    expect(await port.schedules()).toEqual([]);
+    expect((await port.schedules()).items).toEqual([]);
   });
 
   test("a schedule is paused and removed with admin on its queue, and that is audited", async () => {
@@ -419,7 +419,7 @@ describe("schedules belong to their queue", () => {
     const port = await openAs("add:mine", "read:mine");
     await forbidden(port.pauseSchedule("s", true), "admin:mine");
     await forbidden(port.unschedule("s"), "admin:mine");
-    expect(await port.schedules()).toHaveLength(1);
+    expect((await port.schedules()).items).toHaveLength(1);
     const admin = await openAs("admin:mine");
     await admin.pauseSchedule("s", true);
     expect(await admin.unschedule("s")).toBe(true);

@@ -27,7 +27,7 @@ test.each(["memory", "sqlite", "postgres"] as const)(
   async (store) => {
     const { url, options } = await addressOf(store);
     let tell: (measured: Measured) => void = () => {};
-    const port = await openPort(url, options, (measured) => tell(measured));
+    const port = await openPort(url, options, { measure: (measured) => tell(measured) });
     const server = await startServer(port, { onMeasured: (listener) => (tell = listener) });
     onTestFinished(async () => {
       await server.close();

@@ -47,7 +47,7 @@ describe("a declaration without admin", () => {
         for (let time = 0; time < 3; time++) expect(await port.declare("emails", other)).toEqual(inForce);
         await forbidden(port.declare("emails", other, { force: true }), "admin:emails");
       }
-      expect((await store.queues("emails"))[0]!.policy).toEqual(inForce);
+      expect((await store.queues({ queue: "emails" })).items[0]!.policy).toEqual(inForce);
       const refused = { by: "t0", verb: "declare", queue: "emails", refused: true };
       expect(actions.filter(({ by }) => by === "t0")).toEqual([refused]);
     },
@@ -81,7 +81,7 @@ describe("a declaration without admin", () => {
     const port = await openAs("add:emails");
     expect(await port.schedule("nightly", every(1_000))).toMatchObject({ every: 60_000 });
     expect(await port.schedule("nightly", every(60_000))).toMatchObject({ every: 60_000 });
-    expect((await store.schedules())[0]).toMatchObject({ every: 60_000 });
+    expect((await store.schedules()).items[0]).toMatchObject({ every: 60_000 });
     const schedule = { by: "t0", verb: "schedule", queue: "emails", schedule: "nightly", refused: true };
     expect(actions.filter(({ by }) => by === "t0")).toEqual([schedule]);
   });
@@ -111,9 +111,9 @@ describe("a declaration without admin", () => {
     const { openAs, store } = await setUp();
     const port = await openAs("work:report/mine");
     await forbidden(port.definePipeline("report", stages("mine", "theirs")), '"report"');
-    expect(await store.pipelines()).toEqual([]);
+    expect((await store.pipelines()).items).toEqual([]);
     await (await openAs("add:report/a", "work:report/b")).definePipeline("report", stages("a", "b"));
-    expect(await store.pipelines()).toHaveLength(1);
+    expect((await store.pipelines()).items).toHaveLength(1);
   });
 });
 
@@ -130,7 +130,7 @@ describe("a declaration with admin", () => {
       expect(await port.schedule("nightly", every(1_000))).toMatchObject({ every: 1_000 });
       await port.subscribe("order", "stock", { maxDepth: 2 });
     }
-    expect(await store.pipelines()).toEqual([{ name: "report", stages: stages("a", "b") }]);
+    expect((await store.pipelines()).items).toEqual([{ name: "report", stages: stages("a", "b") }]);
     expect(actions.filter(({ by }) => by === "t0").map(({ verb }) => verb)).toEqual([
       ...["declare", "define", "schedule", "subscribe"],
     ]);
@@ -141,7 +141,7 @@ describe("a declaration with admin", () => {
     await store.definePipeline("report", stages("a", "b"));
     const port = await openAs("admin:report/a");
     await forbidden(port.definePipeline("report", stages("a")), '"report"');
-    expect(await store.pipelines()).toEqual([{ name: "report", stages: stages("a", "b") }]);
+    expect((await store.pipelines()).items).toEqual([{ name: "report", stages: stages("a", "b") }]);
   });
 });
 
@@ -190,7 +190,10 @@ describe("a program whose code declares something else", () => {
     const { dibs, warnings } = await openProgram(server.url, tokenFor("work:emails", "work:emails/verify"));
     await using worker = dibs.queue("emails", { maxAttempts: 7 }).verify(() => true);
     await worker.ready;
-    expect((await store.queues("emails"))[0]!.policy).toMatchObject({ maxAttempts: 7, verified: true });
+    expect((await store.queues({ queue: "emails" })).items[0]!.policy).toMatchObject({
+      maxAttempts: 7,
+      verified: true,
+    });
     expect(warnings).toEqual([]);
   });
 
@@ -200,7 +203,7 @@ describe("a program whose code declares something else", () => {
     const { dibs, warnings } = await openProgram(server.url, tokenFor("work:emails/verify"));
     await using worker = dibs.queue("emails").verify(() => true);
     await worker.ready;
-    expect((await store.queues("emails"))[0]!.policy).toMatchObject({ verified: false });
+    expect((await store.queues({ queue: "emails" })).items[0]!.policy).toMatchObject({ verified: false });
     expect(warnings).toEqual([expect.stringMatching(/"emails" .*\(verified\)/)]);
   });
 });

@@ -9,7 +9,7 @@ import { openPort } from "../../src/api/open.ts";
 import { openRemote } from "../../src/client/remote.ts";
 import { DibsError } from "../../src/core/errors.ts";
 import { SILENT } from "../../src/core/logger.ts";
-import type { Port } from "../../src/core/port.ts";
+import type { Paged, PageQuery, Port } from "../../src/core/port.ts";
 import { markStoreFault, errorForClients } from "../../src/core/store-fault.ts";
 import { Gatherer } from "../../src/broker/gather.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
@@ -94,10 +94,69 @@ test("workers() shows only those queues of a shared worker that the token may re
   await store.join(shared, 30_000, () => {});
   await store.join({ ...shared, id: "v", queues: ["theirs"] }, 30_000, () => {});
   const limited = await open("read:mine");
-  expect((await limited.workers()).map(({ queues }) => queues)).toEqual([["mine"]]);
-  expect((await limited.workers("mine")).map(({ queues }) => queues)).toEqual([["mine"]]);
+  expect((await limited.workers()).items.map(({ queues }) => queues)).toEqual([["mine"]]);
+  expect((await limited.workers({ queue: "mine" })).items.map(({ queues }) => queues)).toEqual([["mine"]]);
   const all = await open("read:*");
-  expect((await all.workers("mine")).map(({ queues }) => queues)).toEqual([["mine", "theirs"]]);
+  expect((await all.workers({ queue: "mine" })).items.map(({ queues }) => queues)).toEqual([
+    ["mine", "theirs"],
+  ]);
+});
+
+/** Reads all pages, and all cursors. */
+async function readPages<Item>(read: (query: PageQuery) => Promise<Paged<Item>>, limit: number) {
+  const [items, cursors]: [Item[], string[]] = [[], []];
+  for (let after: string | undefined, more = true; more;) {
+    const page = await read({ after, limit });
+    expect(page.items.length).toBeLessThanOrEqual(limit);
+    items.push(...page.items);
+    cursors.push(...(page.next === null ? [] : [page.next]));
+    more = page.next !== null;
+    after = page.next ?? undefined;
+  }
+  return { items, cursors };
+}
+
+test.each([1, 2, 3, 1_000])(
+  "pages of at most %i queues skip what the token may not read, and no cursor names it",
+  async (limit) => {
+    const { open, store } = await setUp();
+    const names = [
+      "a1",
+      "b-canary-1",
+      "b-canary-2",
+      "b-canary-3",
+      "c2",
+      "c3",
+      "d-canary-4",
+      "e5",
+      "f-canary-5",
+    ];
+    for (const name of names) await store.declare(name, {});
+    const limited = await open("read:a*", "read:c*", "read:e*");
+    const { items, cursors } = await readPages((query) => limited.queues(query), limit);
+    expect(items.map(({ name }) => name)).toEqual(["a1", "c2", "c3", "e5"]);
+    expect(cursors.join()).not.toContain("canary");
+    expect((await readPages((query) => store.queues(query), limit)).items).toHaveLength(names.length);
+  },
+);
+
+test("pages of pipelines and schedules name nothing that the token may not see", async () => {
+  const { open, store } = await setUp();
+  for (const name of ["a", "b-canary", "c", "d-canary"]) {
+    await store.definePipeline(name, [{ name: "s", joins: false }]);
+    await store.schedule(name, {
+      every: 60_000,
+      missed: "once",
+      task: { queue: `${name}/s`, data: "1" },
+    } as never);
+  }
+  const limited = await open("read:a/*", "read:c/*");
+  const pipelines = await readPages((query) => limited.pipelines(query), 1);
+  const schedules = await readPages((query) => limited.schedules(query), 1);
+  for (const { items, cursors } of [pipelines, schedules]) {
+    expect(items.map(({ name }) => name)).toEqual(["a", "c"]);
+    expect(cursors.join()).not.toContain("canary");
+  }
 });
 
 describe("an Idempotency-Key beyond ASCII", () => {

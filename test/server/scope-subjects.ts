@@ -1,4 +1,5 @@
 import type { Port } from "../../src/core/port.ts";
+import type { SuperviseCall } from "../../src/core/supervision.ts";
 import type { WireVerb } from "../../src/protocol/verbs.ts";
 
 /** One of everything that a verb can name, all in one queue or belonging to it. */
@@ -6,6 +7,7 @@ export interface Subject {
   queue: string;
   topic: string;
   schedule: string;
+  pool: string;
   pipeline: string;
   task: string;
   done: string;
@@ -25,8 +27,14 @@ const claimCall = (queue: string) => ({ queues: [queue], max: 1, worker: "w", wa
 const every = (queue: string) =>
   ({ every: 3_600_000, missed: "once", task: { queue, data: CANARY } }) as const;
 
+const supervision = (name: string, queue: string): SuperviseCall => ({
+  ...{ kind: "pool", name, holder: "h", host: "h", pid: 1, queues: [queue], lease: 60_000 },
+  report: JSON.stringify(CANARY),
+  entries: [{ type: "pool.started", queue, reasons: [CANARY] }],
+});
+
 const namesIn = (queue: string) => ({
-  ...{ queue, topic: `${queue}.t`, schedule: `s-${queue}`, pipeline: `${queue}.p` },
+  ...{ queue, topic: `${queue}.t`, schedule: `s-${queue}`, pool: `p-${queue}`, pipeline: `${queue}.p` },
 });
 
 export async function makeSubject(store: Port, queue: string): Promise<Subject> {
@@ -45,6 +53,7 @@ export async function makeSubject(store: Port, queue: string): Promise<Subject> 
   await store.settle(pending, { kind: "ack", result: CANARY });
   await store.subscribe(names.topic, "g", {});
   await store.schedule(names.schedule, every(queue));
+  await store.supervise(supervision(names.pool, queue));
   await store.definePipeline(names.pipeline, STAGES);
   const run = { pipeline: names.pipeline, stages: STAGES };
   const [first] = await store.add([{ queue: `${names.pipeline}/a`, data: CANARY, run }]);
@@ -73,17 +82,18 @@ export function absentSubject(queue: string): Subject {
 export async function snapshotOf(store: Port, subject: Subject): Promise<string> {
   const { queue, topic, schedule, pipeline, task, run, held, verifying } = subject;
   const found = await Promise.all([
-    store.queues(queue),
+    store.queues({ queue }),
     store.stats(queue).then(({ depth }) => depth),
     ...[task, held.id, verifying.id].map((id) => store.task(id)),
     store.steps(held.id),
     store.steps(task),
-    store.subscriptions(topic),
-    store.schedules(schedule),
-    store.schedules(`new-${queue}`),
-    store.pipelines(pipeline),
+    store.subscriptions({ topic }),
+    store.schedules({ name: schedule }),
+    store.schedules({ name: `new-${queue}` }),
+    store.pipelines({ name: pipeline }),
+    store.supervised("pool", { name: `new-${queue}` }),
     store.run(run).then((page) => page.run.state),
-    store.workers(queue).then((workers) => workers.map(({ id }) => id)),
+    store.workers({ queue }).then(({ items }) => items.map(({ id }) => id)),
   ]);
   return JSON.stringify(found);
 }
@@ -93,19 +103,23 @@ export const CALLS: Record<WireVerb, (port: Port, subject: Subject, store: Port)
   declare: (port, { queue }) => port.declare(queue, { maxAttempts: 2 }),
   pause: (port, { queue }) => port.pause(queue, true),
   unhold: (port, { queue }) => port.unhold(queue),
-  queues: (port, { queue }) => port.queues(queue),
+  queues: (port, { queue }) => port.queues({ queue }),
   stats: (port, { queue }) => port.stats(queue),
   purge: (port, { queue }) => port.purge(queue),
   drop: (port, { queue }) => port.drop(queue),
   add: (port, { queue }) => port.add([{ queue, data: "{}" }]),
   subscribe: (port, { topic }) => port.subscribe(topic, "g2", {}),
   unsubscribe: (port, { topic }) => port.unsubscribe(topic, "g"),
-  subscriptions: (port, { topic }) => port.subscriptions(topic),
+  subscriptions: (port, { topic }) => port.subscriptions({ topic }),
   publish: (port, { topic }) => port.publish({ topic, data: "{}" }),
   schedule: (port, { queue }) => port.schedule(`new-${queue}`, every(queue)),
   pauseSchedule: (port, { schedule }) => port.pauseSchedule(schedule, true),
   unschedule: (port, { schedule }) => port.unschedule(schedule),
-  schedules: (port, { schedule }) => port.schedules(schedule),
+  fireSchedule: (port, { schedule }) => port.fireSchedule(schedule),
+  schedules: (port, { schedule }) => port.schedules({ name: schedule }),
+  supervise: (port, { queue }) => port.supervise(supervision(`new-${queue}`, queue)),
+  supervised: (port, { pool }) => port.supervised("pool", { name: pool }),
+  decisions: (port, { pool }) => port.decisions("pool", pool, 10),
   claim: (port, { queue }) => port.claim(claimCall(queue)),
   settle: (port, { held }) => port.settle(held, { kind: "ack", result: null }),
   extend: (port, { held }) => port.extend(held, 60_000),
@@ -120,8 +134,9 @@ export const CALLS: Record<WireVerb, (port: Port, subject: Subject, store: Port)
   end: (port, { done }) => port.end(done, { timeout: 0 }),
   list: (port, { queue }) => port.list({ queue, state: "ready", limit: 10 }),
   definePipeline: (port, { queue }) => port.definePipeline(`${queue}.new`, STAGES),
-  pipelines: (port, { pipeline }) => port.pipelines(pipeline),
+  pipelines: (port, { pipeline }) => port.pipelines({ name: pipeline }),
   run: (port, { run }) => port.run(run),
+  runs: (port, { pipeline }) => port.runs({ pipeline }),
   cancelRun: (port, { run }) => port.cancelRun(run),
   patterns: (port, { queue }) => port.patterns(queue, "fingerprint", 10),
   redrive: (port, { queue }) => port.redrive(queue, {}, 0),
@@ -131,11 +146,11 @@ export const CALLS: Record<WireVerb, (port: Port, subject: Subject, store: Port)
   rejoin: (port, { session }) => port.rejoin(session, [], () => {}),
   retire: (port, { session }) => port.retire(session),
   leave: async (port, { session, queue }, store) => {
-    const before = (await store.workers(queue)).length;
+    const before = (await store.workers({ queue })).items.length;
     await port.leave(session);
-    return { left: before - (await store.workers(queue)).length };
+    return { left: before - (await store.workers({ queue })).items.length };
   },
-  workers: (port, { queue }) => port.workers(queue),
+  workers: (port, { queue }) => port.workers({ queue }),
 };
 
 export const JOINED_AS_SELF = new Set<WireVerb>(["reconcile", "rejoin", "retire", "leave"]);
@@ -171,7 +186,9 @@ export const REQUESTS: Partial<Record<WireVerb, (subject: Subject) => HttpReques
   schedule: ({ queue }) => ["PUT", `/v1/schedules/new-${queue}`, { every: 3_600_000, task: { queue } }],
   pauseSchedule: ({ schedule }) => ["POST", `/v1/schedules/${schedule}/pause`],
   unschedule: ({ schedule }) => ["DELETE", `/v1/schedules/${schedule}`],
+  fireSchedule: ({ schedule }) => ["POST", `/v1/schedules/${schedule}/fire`],
   schedules: ({ schedule }) => ["GET", `/v1/schedules/${schedule}`],
+  decisions: ({ pool }) => ["GET", `/v1/pools/${pool}/decisions`],
   claim: ({ queue }) => ["POST", `/v1/queues/${at(queue)}/claims`, {}],
   settle: (subject) => ["POST", `${ofClaim(subject)}/nack`, { error: { message: "no" } }],
   extend: (subject) => ["POST", `${ofClaim(subject)}/extend`, { lease: 60_000 }],
@@ -187,6 +204,7 @@ export const REQUESTS: Partial<Record<WireVerb, (subject: Subject) => HttpReques
   list: ({ queue }) => ["GET", `/v1/queues/${at(queue)}/tasks?state=ready`],
   definePipeline: ({ queue }) => ["PUT", `/v1/pipelines/${queue}.new`, { stages: STAGES }],
   run: ({ run }) => ["GET", `/v1/runs/${run}`],
+  runs: ({ pipeline }) => ["GET", `/v1/pipelines/${at(pipeline)}/runs`],
   cancelRun: ({ run }) => ["POST", `/v1/runs/${run}/cancel`],
   patterns: ({ queue }) => ["GET", `/v1/queues/${at(queue)}/dead/patterns`],
   redrive: ({ queue }) => ["POST", `/v1/queues/${at(queue)}/dead/redrive`, {}],

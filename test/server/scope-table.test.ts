@@ -41,7 +41,11 @@ const TABLE: Record<WireVerb, string> = {
   schedule: "       ok/no     no/no     no/no     ok/no     ok/ok",
   pauseSchedule: "  no/none   no/none   no/none   ok/none   ok/ok",
   unschedule: "     no/none   no/none   no/none   ok/none   ok/ok",
+  fireSchedule: "   no/none   no/none   no/none   ok/none   ok/ok",
   schedules: "      none/none none/none ok/none   ok/none   ok/ok",
+  supervise: "      no/no     ok/no     no/no     ok/no     ok/ok",
+  supervised: "     none/none none/none ok/none   ok/none   ok/ok",
+  decisions: "      none/none none/none ok/none   ok/none   ok/ok",
   claim: "          no/no     ok/no     no/no     ok/no     ok/ok",
   settle: "         no/none   ok/none   no/none   ok/none   ok/ok",
   extend: "         no/none   ok/none   no/none   ok/none   ok/ok",
@@ -58,6 +62,7 @@ const TABLE: Record<WireVerb, string> = {
   definePipeline: " ok/no     ok/no     no/no     ok/no     ok/ok",
   pipelines: "      ok/none   ok/none   ok/none   ok/none   ok/ok",
   run: "            ok/none   no/none   ok/none   ok/none   ok/ok",
+  runs: "           none/none none/none ok/none   ok/none   ok/ok",
   cancelRun: "      no/none   no/none   no/none   ok/none   ok/ok",
   patterns: "       no/no     no/no     ok/no     ok/no     ok/ok",
   redrive: "        no/no     no/no     no/no     ok/no     ok/ok",
@@ -183,7 +188,7 @@ describe("table of verbs and scopes", () => {
 });
 
 describe("lists over HTTP, and events", () => {
-  test.each(["queues", "pipelines", "subscriptions", "schedules", "workers"])(
+  test.each(["queues", "pipelines", "subscriptions", "schedules", "workers", "pools"])(
     "the list of %s contains only what the token may see",
     async (path) => {
       const { store, server, tokenFor } = await setUp();

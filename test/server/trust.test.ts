@@ -30,7 +30,7 @@ describe("what a server does not trust", () => {
     expect((await store.run(first!.id)).parts).toHaveLength(1);
   });
 
-  test("the place in a run that a caller gives to a task, a message, or what an ack adds", async () => {
+  test("the place in a run that a caller gives to a task, a message or what an ack adds is not trusted", async () => {
     const { openAs, store } = await setUp();
     const stages = [
       { name: "a", joins: false },

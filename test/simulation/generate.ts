@@ -1,8 +1,9 @@
 import { formatTaskId } from "../../src/core/task-id.ts";
 import { type ClaimRef, type DeadFilter, END_STATES, PENDING_STATES } from "../../src/core/task.ts";
 import { verificationQueue } from "../../src/core/verification.ts";
-import type { Op, Settlement, VerbName } from "../../src/engine/engine.ts";
-import { drawHabits, type Habits, Inputs, SIGNALS } from "./inputs.ts";
+import { cursorOf } from "../../src/engine/cursor.ts";
+import type { Op, PageRequest, Settlement, VerbName } from "../../src/engine/engine.ts";
+import { drawHabits, type Habits, Inputs, PIPELINE, SIGNALS } from "./inputs.ts";
 import type { Known } from "./known.ts";
 import type { Random } from "./random.ts";
 
@@ -35,6 +36,7 @@ const WEIGHTS: Record<VerbName, number> = {
   verifying: 1,
   cancel: 4,
   run: 2,
+  runs: 1,
   cancelRun: 0.7,
   get: 1.5,
   ends: 1.5,
@@ -150,13 +152,18 @@ export class Generator {
       queue: this.#queue(),
       ...this.#random.maybe(0.7, () => ({ groupKey: this.#inputs.groupKey() })),
     }),
-    queues: () => ({ verb: "queues", ...this.#random.maybe(0.4, () => ({ queue: this.#queue() })) }),
+    queues: () => ({
+      verb: "queues",
+      ...this.#page(this.#queue()),
+      ...this.#random.maybe(0.4, () => ({ queue: this.#queue() })),
+    }),
     purge: () => this.#purge(),
     drop: () => ({ verb: "drop", queue: this.#queue(), limit: this.#random.pick([2, 1_000]) }),
     subscribe: () => ({ verb: "subscribe", ...this.#inputs.subscription(), queue: this.#queue() }),
     unsubscribe: () => ({ verb: "unsubscribe", ...this.#inputs.subscription() }),
     subscriptions: () => ({
       verb: "subscriptions",
+      ...this.#page(this.#random.between(0, 5)),
       ...this.#random.maybe(0.6, () => ({ topic: this.#inputs.topic() })),
     }),
     publish: () => ({ verb: "publish", message: this.#inputs.message() }),
@@ -183,6 +190,12 @@ export class Generator {
       id: this.#runId(),
       limit: this.#random.pick([1, 1_000]),
       ...this.#random.maybe(0.2, () => ({ after: this.#random.between(0, 20) })),
+    }),
+    runs: () => ({
+      verb: "runs",
+      pipeline: this.#random.pick([PIPELINE, "other"]),
+      limit: this.#random.pick([1, 1_000]),
+      ...this.#random.maybe(0.3, () => ({ after: this.#random.between(0, 40) })),
     }),
     cancelRun: () => ({ verb: "cancelRun", id: this.#runId() }),
     get: () => ({ verb: "get", id: this.#id() }),
@@ -248,11 +261,16 @@ export class Generator {
       session: this.#session(),
       ...this.#random.maybe(0.4, () => ({ lost: true })),
     }),
-    workers: () => ({ verb: "workers", ...this.#random.maybe(0.4, () => ({ queue: this.#queue() })) }),
+    workers: () => ({
+      verb: "workers",
+      ...this.#page(this.#session()),
+      ...this.#random.maybe(0.4, () => ({ queue: this.#queue() })),
+    }),
     put: () => this.#put(),
     documents: () => ({
       verb: "documents",
       kind: "note",
+      ...this.#page(this.#random.pick(DOCUMENTS)),
       ...this.#random.maybe(0.4, () => ({ name: this.#random.pick(DOCUMENTS) })),
     }),
     housekeep: () => ({ verb: "housekeep" }),
@@ -355,6 +373,14 @@ export class Generator {
   #runId(): string {
     const { runs } = this.#known;
     return runs.length > 0 && this.#random.chance(0.9) ? this.#random.pick(runs) : this.#id();
+  }
+
+  /** `key`: that of the row after which the page may start. */
+  #page(key: string | number): PageRequest {
+    return {
+      limit: this.#random.pick([1, 2, 1_000]),
+      ...this.#random.maybe(0.3, () => ({ after: cursorOf([key]) })),
+    };
   }
 
   #purge(): Op<"purge"> {

@@ -23,7 +23,7 @@ const PATTERNS = [
 ] as const;
 const SUBSCRIBERS = ["stock", "audit"] as const;
 /** The stages of a pipeline that is defined in many ways. */
-const PIPELINE = "flow";
+export const PIPELINE = "flow";
 const STAGES = ["a", "b", "c", "d"] as const;
 export const STAGE_QUEUES = STAGES.map((stage) => stageQueue(PIPELINE, stage));
 /** Those with a plus join. */
@@ -253,7 +253,11 @@ export class Inputs {
       case "reject":
         return { kind, error: this.#error() };
       case "release":
-        return { kind, started: this.#random.chance(0.6) };
+        return {
+          kind,
+          started: this.#random.chance(0.6),
+          ...maybe(0.2, () => ({ delay: pick([0, 100, 3_000]) })),
+        };
       case "hold":
         return { kind, error: this.#error(), delay: pick([0, 100, 3_000]) };
       case "park":

@@ -3,7 +3,7 @@ import type { Reading } from "../../src/core/clock.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
 import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/line/floors.ts";
 import { Connection, type ConnectionOptions } from "../../src/engines/postgres/connection/connection.ts";
-import { SIGN_OF_LIFE } from "../../src/engines/postgres/statements/newest.ts";
+import { HEARTBEAT } from "../../src/engines/postgres/statements/newest.ts";
 import { openConnection } from "../../src/engines/postgres/connection/open.ts";
 import { PostgresStore } from "../../src/engines/postgres/batch/store.ts";
 import { settingsFor } from "../../src/engines/postgres/connection/settings.ts";
@@ -31,7 +31,7 @@ async function prepare(): Promise<{ options: ConnectionOptions; link: Connection
 }
 
 // The model counts each heartbeat.
-SIGN_OF_LIFE.fresh = 0;
+HEARTBEAT.fresh = 0;
 
 /** Called when a process has finished its seeds. */
 export async function endSubjects(): Promise<void> {
@@ -89,7 +89,8 @@ export class PostgresSubject implements Subject {
     const { options, link } = await prepared;
     await link.exec(emptied(options.schema));
     await link.all(
-      `UPDATE dibs.store SET salt = $1, revision = 0, epoch = epoch + 1 WHERE one = 1`,
+      `UPDATE dibs.store SET salt = $1, revision = 0, epoch = epoch + 1, subscribed = 0, unsubscribed = unsubscribed + 1
+       WHERE one = 1`,
       this.#salt,
     );
     return this.#connect();

@@ -194,7 +194,9 @@ class ScheduleSimulation {
   async #change(process: Intent[]): Promise<void> {
     const { pick, chance } = this.#random;
     const name = pick(NAMES);
-    const found = answer<"documents">(await this.#ask({ verb: "documents", kind: SCHEDULE_KIND, name }))[0];
+    const found = answer<"documents">(
+      await this.#ask({ verb: "documents", kind: SCHEDULE_KIND, name, limit: 1 }),
+    ).items[0];
     const { now } = answer<"housekeep">(await this.#ask({ verb: "housekeep" }));
     const before = found ? (JSON.parse(found.value) as ScheduleState) : null;
     const kind = before ? pick(["define", "pause", "resume", "delete"] as const) : "define";

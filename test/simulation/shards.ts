@@ -9,7 +9,7 @@ const STEP: Record<EngineName, number> = { sqlite: 50, postgres: 10 };
 /** Seeds per file. More manually: npm run simulate -- --seeds 10000. */
 const SEEDS: Record<EngineName, number> = isLong
   ? { sqlite: 5_000, postgres: 1_000 }
-  : { sqlite: 250, postgres: 50 };
+  : { sqlite: 200, postgres: 40 };
 
 /** Declares the tests of one of several files: vitest runs files in parallel. Each file has its own seeds. */
 export function simulateSeeds(file: number, engine: EngineName = "sqlite"): void {

@@ -223,16 +223,16 @@ class Simulation {
     const histories = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "history", id }));
     const steps = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "steps", id }));
     const ops: Op[] = [
-      { verb: "queues" },
-      { verb: "subscriptions" },
-      { verb: "workers" },
-      { verb: "documents", kind: "note" },
+      { verb: "queues", limit: 1_000 },
+      { verb: "subscriptions", limit: 1_000 },
+      { verb: "workers", limit: 1_000 },
+      { verb: "documents", kind: "note", limit: 1_000 },
       ...lists,
       ...histories,
       ...steps,
       ...this.#known.runs.map((id): Op => ({ verb: "run", id, limit: 1_000 })),
       { verb: "ends", ids: this.#known.runs, of: "runs" },
-      { verb: "documents", kind: "pipeline" },
+      { verb: "documents", kind: "pipeline", limit: 1_000 },
     ];
     const reading = this.#machine.read();
     const [model, store] = [this.#model.execute(ops, reading), await this.#subject.run(ops, reading)];

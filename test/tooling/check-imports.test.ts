@@ -21,6 +21,7 @@ describe("the import table allows", () => {
       `import("../engines/sqlite/engine.ts"); import { Broker } from "../broker/broker.ts"`,
     ],
     ["src/index.ts", `export { open } from "./api/open.ts"; export type { Task } from "./core/task.ts"`],
+    ["src/pools/simulate.ts", `import { decide } from "./decide.ts"`],
     ["src/cli/main.ts", `import { serve } from "../server/serve.ts"; import { Command } from "commander"`],
     ["src/broker/add.test.ts", `import { memory } from "../engines/memory/engine.ts"; import "vitest"`],
   ])("the import table allows %s: %s", (file, source) => {
@@ -59,6 +60,8 @@ describe("the import table refuses", () => {
     ["a broker in api", "src/api/queue.ts", `type Broker = import("../broker/b.ts").Broker`, "not broker"],
     ["api in worker", "src/worker/worker.ts", `export * from "../api/task.ts"`, "not api"],
     ["a broker at the front door", "src/index.ts", `export * from "./broker/add.ts"`, "not broker"],
+    ["the decision of pools its neighbours", "src/pools/decide.ts", `import "./pool.ts"`, "core, not pools"],
+    ["the decision of pools Node", "src/pools/decide.ts", `import "node:os"`, "Node's own modules"],
     ["a thread elsewhere", "src/api/a.ts", `new URL("../broker/thread.ts", import.meta.url)`, "not broker"],
     [
       "a file that is not published",

@@ -20,7 +20,7 @@ test.each([
   ["const a = Math.min(b, c)", ["const a = Math.max(b, c)"]],
   ["for (const a of b) { continue; }", ["for (const a of b) { {} }"]],
   ["function f() { return g(); }", []],
-])("%s", (source, mutants) => {
+])("the mutants of %s are found", (source, mutants) => {
   expect(mutate(source).toSorted()).toEqual(mutants.toSorted());
 });
 

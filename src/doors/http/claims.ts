@@ -110,9 +110,11 @@ export function claims(app: App): void {
     {
       ...settling,
       path: `${path}/release`,
-      summary: "Return the task to its position; the attempt does not count",
+      summary: "Return the task to its position, now or after `delay`; the attempt does not count",
+      body: z.strictObject({ delay: duration.optional() }).optional(),
     },
-    (given) => settle(given.port, given.params, { kind: "release", started: true }),
+    ({ port, params, body }) =>
+      settle(port, params, { kind: "release", started: true, ...(body as { delay?: number }) }),
   );
   flows(app, path);
   define(

@@ -91,7 +91,12 @@ export function define(app: App, operation: Operation, execute: (given: Given) =
       ...(params && { params }),
       ...known,
       ...(keyed && { headers: keys }),
-      ...(body && { body: { required: true, content: { "application/json": { schema: body } } } }),
+      ...(body && {
+        body: {
+          required: !body.safeParse(undefined).success,
+          content: { "application/json": { schema: body } },
+        },
+      }),
     },
     responses: {
       [answer ? status : 204]: {

@@ -12,6 +12,7 @@ import { describePage } from "./page.ts";
 import { headersOf, NotFound, type Problem, problemOf } from "./problem.ts";
 import { pipelines } from "./pipelines.ts";
 import { queues } from "./queues.ts";
+import { pools } from "./pools.ts";
 import { schedules } from "./schedules.ts";
 import { tasks } from "./tasks.ts";
 
@@ -48,6 +49,7 @@ export function createHttpDoor(options: DoorOptions): HttpDoor {
   claims(app);
   pipelines(app);
   schedules(app);
+  pools(app);
   events(app, options);
   describe(app);
   return app;

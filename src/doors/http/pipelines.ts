@@ -5,11 +5,24 @@ import type { Port } from "../../core/port.ts";
 import { type RunStart, type Stage, stageQueue } from "../../core/run.ts";
 import { withFirstCost } from "../../core/stage-cost.ts";
 import { type App, define } from "./define.ts";
-import { duration, ending, newStage, newTask, runPage, runState, stage, wholeNumber } from "./schemas.ts";
+import {
+  duration,
+  ending,
+  newStage,
+  newTask,
+  next,
+  pageQuery,
+  runPage,
+  runsPage,
+  runState,
+  stage,
+  wholeNumber,
+} from "./schemas.ts";
 import { endOf, payloadOf } from "./tasks.ts";
 
 const inPipeline = z.object({ pipeline: z.string().openapi({ example: "report" }) });
 const ofRun = z.object({ id: z.string() });
+const page = z.object({ after: wholeNumber(0).optional(), limit: wholeNumber(1, LIMITS.page).optional() });
 
 /** Pipelines and their runs. Workers of a stage claim from `{pipeline}/{stage}`; an ack adds the next stage. */
 export function pipelines(app: App): void {
@@ -21,11 +34,15 @@ export function pipelines(app: App): void {
         method: "get",
         answers: "page",
         path: "/v1/pipelines",
-        summary: "All defined pipelines",
+        summary: "Defined pipelines by name, page by page",
       },
-      answer: z.object({ pipelines: z.array(z.object({ name: z.string(), stages: z.array(stage) })) }),
+      query: pageQuery,
+      answer: z.object({ pipelines: z.array(z.object({ name: z.string(), stages: z.array(stage) })), next }),
     },
-    async ({ port }) => ({ pipelines: await port.pipelines() }),
+    async ({ port, query }) => {
+      const page = await port.pipelines(query);
+      return { pipelines: page.items, next: page.next };
+    },
   );
   define(
     app,
@@ -50,6 +67,19 @@ export function pipelines(app: App): void {
       return { id: added!.id, existing: added!.existing };
     },
   );
+  define(
+    app,
+    {
+      ...{ method: "get", answers: "page", path: "/v1/pipelines/{pipeline}/runs" },
+      ...{
+        summary: "Runs of a pipeline, the latest first",
+        params: inPipeline,
+        query: page,
+        answer: runsPage,
+      },
+    },
+    ({ port, params, query }) => port.runs({ pipeline: params["pipeline"]!, ...query }),
+  );
   runs(app);
 }
 
@@ -59,10 +89,7 @@ function runs(app: App): void {
     {
       ...{ method: "get", answers: "page", path: "/v1/runs/{id}", summary: "How far a run is, task by task" },
       ...{ params: ofRun, answer: runPage },
-      query: z.object({
-        after: wholeNumber(0).optional(),
-        limit: wholeNumber(1, LIMITS.page).optional(),
-      }),
+      query: page,
     },
     ({ port, params, query }) => port.run(params["id"]!, query),
   );
@@ -96,7 +123,7 @@ function runs(app: App): void {
 }
 
 async function definedBy(port: Port, pipeline: string): Promise<RunStart> {
-  const [known] = await port.pipelines(pipeline);
+  const [known] = (await port.pipelines({ name: pipeline })).items;
   if (known) return { pipeline, stages: known.stages };
   throw invalid(
     `Pipeline "${pipeline}" has no definition yet: PUT its stages, or start a process that works on it.`,

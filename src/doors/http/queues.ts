@@ -7,6 +7,8 @@ import {
   deadFilter,
   duration,
   inQueue,
+  next,
+  pageQuery,
   pattern,
   policy,
   stats,
@@ -27,10 +29,14 @@ export function queues(app: App): void {
       method: "get",
       answers: "page",
       path: "/v1/queues",
-      summary: "All queues",
-      answer: z.object({ queues: z.array(queue) }),
+      summary: "Queues by name, page by page",
+      query: pageQuery,
+      answer: z.object({ queues: z.array(queue), next }),
     },
-    async ({ port }) => ({ queues: await port.queues() }),
+    async ({ port, query }) => {
+      const page = await port.queues(query);
+      return { queues: page.items, next: page.next };
+    },
   );
   define(
     app,
@@ -101,11 +107,19 @@ export function queues(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", answers: "page", path: "/v1/workers", summary: "Workers with heartbeats" },
-      query: z.object({ queue: z.string().optional() }),
-      answer: z.object({ workers: z.array(worker) }),
+      ...{
+        method: "get",
+        answers: "page",
+        path: "/v1/workers",
+        summary: "Workers with heartbeats, page by page",
+      },
+      query: pageQuery.extend({ queue: z.string().optional() }),
+      answer: z.object({ workers: z.array(worker), next }),
     },
-    async ({ port, query }) => ({ workers: await port.workers(query["queue"]) }),
+    async ({ port, query }) => {
+      const page = await port.workers(query);
+      return { workers: page.items, next: page.next };
+    },
   );
 }
 

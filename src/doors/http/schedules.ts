@@ -4,7 +4,7 @@ import { MISSED, type Missed, type ScheduleDefinition, type ScheduleRecord } fro
 import { fromBody, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
 import { NotFound } from "./problem.ts";
-import { anyJson, duration, json, newTask } from "./schemas.ts";
+import { addedTask, anyJson, duration, json, newTask, next, pageQuery } from "./schemas.ts";
 
 const ofSchedule = z.object({ name: z.string().openapi({ example: "nightly" }) });
 
@@ -53,11 +53,15 @@ export function schedules(app: App): void {
         method: "get",
         answers: "page",
         path: "/v1/schedules",
-        summary: "All schedules, with their next times",
+        summary: "Schedules by name, with their next times, page by page",
       },
-      answer: z.object({ schedules: z.array(record) }),
+      query: pageQuery,
+      answer: z.object({ schedules: z.array(record), next }),
     },
-    async ({ port }) => ({ schedules: (await port.schedules()).map(shown) }),
+    async ({ port, query }) => {
+      const page = await port.schedules(query);
+      return { schedules: page.items.map(shown), next: page.next };
+    },
   );
   define(
     app,
@@ -66,7 +70,7 @@ export function schedules(app: App): void {
       ...{ params: ofSchedule, answer: record },
     },
     async ({ port, params }) => {
-      const [found] = await port.schedules(params["name"]);
+      const [found] = (await port.schedules({ name: params["name"]! })).items;
       if (!found) throw new NotFound("GET", `/v1/schedules/${String(params["name"])}`);
       return shown(found);
     },
@@ -91,6 +95,7 @@ export function schedules(app: App): void {
     },
     ({ port, params }) => port.unschedule(params["name"]!),
   );
+  fire(app);
   const verbs: [string, string, (port: Port, name: string) => Promise<void>][] = [
     ["pause", "Pause a schedule", (port, name) => port.pauseSchedule(name, true)],
     ["resume", "Resume a schedule, from now on", (port, name) => port.pauseSchedule(name, false)],
@@ -102,6 +107,18 @@ export function schedules(app: App): void {
       ({ port, params }) => run(port, params["name"]!),
     );
   }
+}
+
+/** Answers with the task that was added. */
+function fire(app: App): void {
+  define(
+    app,
+    {
+      ...{ method: "post", path: "/v1/schedules/{name}/fire", params: ofSchedule, status: 201 },
+      ...{ summary: "Add the schedule's task now; its plan stays", answer: addedTask },
+    },
+    ({ port, params }) => port.fireSchedule(params["name"]!),
+  );
 }
 
 interface Given {

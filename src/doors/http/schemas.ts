@@ -38,6 +38,16 @@ export function wholeNumber(least: number, most: number = Number.MAX_SAFE_INTEGE
     .openapi({ type: "integer", minimum: least, maximum: most });
 }
 
+/** Which page of a list, as query parameters. */
+export const pageQuery = z.object({
+  after: z.string().optional().openapi({ description: "the `next` of the previous page" }),
+  limit: wholeNumber(1, LIMITS.page).default(100),
+});
+/** `next` of an answer. A page ends at its limit or at about 4 MiB. */
+export const next = z.string().nullable().openapi({
+  description: "pass it as `after` for the next page; null: there is no more",
+});
+
 const headers = z.record(z.string(), z.string());
 const state = z.enum([...PENDING_STATES, ...END_STATES]);
 
@@ -95,12 +105,18 @@ const runPlace = z
 
 export const runState = z.enum(["running", ...END_STATES]);
 
+const run = z
+  .object({
+    ...{ id: z.string(), pipeline: z.string(), stages: z.array(stage), state: runState },
+    ...{ createdAt: z.number(), endedAt: z.number().nullable() },
+  })
+  .openapi("Run");
+
+export const runsPage = z.object({ runs: z.array(run), next: z.number().nullable() }).openapi("RunsPage");
+
 export const runPage = z
   .object({
-    run: z.object({
-      ...{ id: z.string(), pipeline: z.string(), stages: z.array(stage), state: runState },
-      ...{ createdAt: z.number(), endedAt: z.number().nullable() },
-    }),
+    run,
     parts: z.array(
       z.object({
         ...{ id: z.string(), queue: z.string(), stage: z.string(), part: z.array(z.number()), state },
@@ -178,7 +194,7 @@ export const attempt = z
   .openapi("Attempt");
 
 export const step = z
-  .object({ kind: z.enum(["step", "signal", "lapsed"]), name: z.string(), value: json })
+  .object({ kind: z.enum(["step", "signal", "timeout"]), name: z.string(), value: json })
   .openapi("Step");
 
 export const pendingTask = z
@@ -203,6 +219,17 @@ export const stats = z
       depth: z.record(z.string(), z.number()),
       workers: z.number(),
     },
+    serviceTimes: z
+      .object({
+        count: z.number(),
+        mean: z.number(),
+        p50: z.number(),
+        p90: z.number(),
+        p99: z.number(),
+        max: z.number(),
+      })
+      .nullable()
+      .openapi({ description: "milliseconds that the last successes took; null: none is stored" }),
     heldBack: z
       .object({
         by: z.enum(["hold", "window", "concurrency", "rate", "groups"]),

@@ -1,5 +1,4 @@
 import { z } from "@hono/zod-openapi";
-import { LIMITS } from "../../core/limits.ts";
 import { type Port, StillPending, type WaitOptions } from "../../core/port.ts";
 import type { Headers, NewTask, TaskRecord } from "../../core/task.ts";
 import { subscriptionQueue } from "../../core/topic.ts";
@@ -15,15 +14,16 @@ import {
   inQueue,
   json,
   newTask,
+  next,
   ofClaim,
   ofTask,
+  pageQuery,
   pendingTask,
   settled,
   state,
   step,
   subscription,
   task,
-  wholeNumber,
 } from "./schemas.ts";
 
 type Payload = Omit<NewTask, "queue" | "data"> & { data: unknown };
@@ -70,16 +70,14 @@ export function tasks(app: App): void {
         summary: "Tasks of one state, page by page",
       },
       params: inQueue,
-      query: z.object({
+      query: pageQuery.extend({
         state,
-        after: z.string().optional(),
-        limit: wholeNumber(1, LIMITS.page).default(100),
         payloads: z
           .enum(["preview", "full"])
           .default("preview")
           .openapi({ description: "full: no payload or result is truncated" }),
       }),
-      answer: z.object({ tasks: z.array(task), next: z.string().nullable() }),
+      answer: z.object({ tasks: z.array(task), next }),
     },
     async ({ port, params, query }) => {
       const page = await port.list({ queue: params["queue"]!, ...(query as { state: never; limit: never }) });
@@ -218,12 +216,15 @@ function topics(app: App): void {
         method: "get",
         answers: "page",
         path: "/v1/subscriptions",
-        summary: "Subscriptions, of all topics or one",
+        summary: "Subscriptions, of all topics or one, page by page",
       },
-      query: z.object({ topic: z.string().optional() }),
-      answer: z.object({ subscriptions: z.array(subscription) }),
+      query: pageQuery.extend({ topic: z.string().optional() }),
+      answer: z.object({ subscriptions: z.array(subscription), next }),
     },
-    async ({ port, query }) => ({ subscriptions: await port.subscriptions(query["topic"]) }),
+    async ({ port, query }) => {
+      const page = await port.subscriptions(query);
+      return { subscriptions: page.items, next: page.next };
+    },
   );
   define(
     app,

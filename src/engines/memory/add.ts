@@ -1,8 +1,9 @@
 import type { Verbs } from "../../engine/engine.ts";
-import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
+import { checkDepth, checkPayloads, countNew } from "../../core/add-rules.ts";
+import { isTaken } from "../../core/idempotency.ts";
 import { formatTaskId } from "../../core/task-id.ts";
 import { type AddedTask, JSON_TYPE, type NewTask } from "../../core/task.ts";
-import { isGathered, type RunTask } from "../../core/run.ts";
+import type { RunTask } from "../../core/run.ts";
 import { enter, schedule } from "./line.ts";
 import type { Model, ModelKey, ModelTask } from "./model.ts";
 import { joinRun } from "./runs.ts";
@@ -23,27 +24,10 @@ export function addChecked(model: Model, tasks: (NewTask | RunTask)[]): AddedTas
 }
 
 export function checkAdds(model: Model, tasks: (NewTask | RunTask)[]): void {
-  const adding = new Map<string, number>();
-  const seen = new Set<string>();
-  for (const [index, task] of tasks.entries()) {
-    const policy = model.policy(task.queue);
-    if (!isGathered(task) && isLarger(task.data, policy.maxPayload)) {
-      const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
-      throw tooLarge(what, task.data, policy.maxPayload, task.queue);
-    }
-    if (task.idempotencyKey !== undefined) {
-      const name = JSON.stringify([task.queue, task.idempotencyKey]);
-      if (seen.has(name) || takenKey(model, task)) continue;
-      seen.add(name);
-    }
-    adding.set(task.queue, (adding.get(task.queue) ?? 0) + 1);
-  }
-  for (const [queue, count] of adding) {
+  checkPayloads(tasks, (queue) => model.policy(queue));
+  for (const [queue, count] of countNew(tasks, (task) => takenKey(model, task) !== undefined)) {
     const { maxDepth } = model.policy(queue);
-    if (maxDepth === null) continue;
-    const { ready, waiting, scheduled } = model.depth(queue);
-    const depth = ready + waiting + scheduled;
-    if (depth + count > maxDepth) throw queueFull(queue, depth, count, maxDepth);
+    if (maxDepth !== null) checkDepth(queue, model.depth(queue), count, maxDepth);
   }
 }
 
@@ -52,7 +36,7 @@ export function takenKey(
   task: Pick<NewTask, "queue" | "idempotencyKey">,
 ): ModelKey | undefined {
   const key = model.queues.get(task.queue)?.keys.get(task.idempotencyKey!);
-  return key && (key.forgetAt === null || key.forgetAt > model.now) ? key : undefined;
+  return key && isTaken(key, model.now) ? key : undefined;
 }
 
 function addOne(model: Model, task: NewTask | RunTask): AddedTask {
@@ -87,7 +71,7 @@ function addOne(model: Model, task: NewTask | RunTask): AddedTask {
     dueAt: null,
     waitsFor: null,
     steps: [],
-    holdsGroup: false,
+    blocksGroup: false,
     elsewhere: null,
     owner: null,
     claim: null,

@@ -5,12 +5,12 @@ import {
   sizeOfClaimed,
   sizeOfHeaders,
 } from "../../core/answer-size.ts";
-import { DibsError } from "../../core/errors.ts";
+import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../core/lease.ts";
 import { type ClaimedTask, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { subtractClaimed } from "../../engine/subtract-claimed.ts";
 import { allowanceFor, countStart, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
-import { end, fillLane, isOutlived } from "./line.ts";
+import { end, fillLane, isExpired } from "./line.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 import { placeOf } from "./runs.ts";
 import { sweep } from "./sweep.ts";
@@ -25,7 +25,7 @@ export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
   for (const queue of request.queues) take(model, turn, queue, request.max);
   // A sign of life: a queue's lease may be shorter than the time since the last beat, and counts from here.
   // Only where there was something to take, so that an idle worker that asks again and again writes nothing.
-  if (session && outcome.tasks.length > 0) session.beatAt = model.awake;
+  if (session && outcome.tasks.length > 0) session.heartbeatAt = model.awake;
   subtractClaimed(outcome, model.hint);
   return outcome;
 }
@@ -41,15 +41,8 @@ interface Turn {
 /** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
 function liveSession(model: Model, id: number): ModelSession {
   const session = model.sessions.get(id);
-  if (!session || session.beatAt + session.lease <= model.awake) throw sessionGone(id);
+  if (!session || isSilent(session, model.awake)) throw sessionGone(id);
   return session;
-}
-
-export function sessionGone(session: number): DibsError {
-  return new DibsError(
-    "CLAIM_LOST",
-    `Session ${session} has ended: it gave no sign of life for a whole lease, and what it held went to others. Join again.`,
-  );
 }
 
 /** Up to `count` tasks from one queue, in its order, as far as its limits go. */
@@ -98,7 +91,7 @@ function takeLine(
     outcome.more = true;
   }
   // All are held before one of them ends: with a run the others would be cancelled.
-  for (const task of taken) if (!isOutlived(model, task)) hold(model, request, session, task);
+  for (const task of taken) if (!isExpired(model, task)) hold(model, request, session, task);
   const held = taken.filter((task) => task.claim);
   for (const task of taken) {
     if (!task.claim) {
@@ -127,7 +120,7 @@ function withinRates(
 ): { taken: ModelTask[]; next: number } {
   const first = line.slice(0, room);
   for (const [index, task] of first.entries()) {
-    if (isOutlived(model, task)) continue;
+    if (isExpired(model, task)) continue;
     const at = startsAt(model, queue, task);
     if (at > model.now) return { taken: line.slice(0, index), next: at };
     countStart(model, queue, task);
@@ -145,9 +138,7 @@ function promoteNext(model: Model, session: ModelSession | null, held: ModelTask
 
 function hold(model: Model, request: ClaimRequest, session: ModelSession | null, task: ModelTask): void {
   const policy = model.policy(task.queue);
-  const named = request.lease ?? policy.lease;
-  // A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life.
-  const lease = session === null ? named : Math.max(named, session.lease);
+  const lease = leaseOfClaim(request.lease, policy, session);
   task.state = "claimed";
   task.elsewhere = null;
   task.owner = null;
@@ -157,7 +148,7 @@ function hold(model: Model, request: ClaimRequest, session: ModelSession | null,
     session: request.session ?? null,
     startedAt: model.now,
     lease,
-    deadline: model.awake + (request.session === undefined ? lease : policy.timeout),
+    deadline: deadlineOf(lease, policy, session, model.awake),
     cancelled: false,
     progress: null,
     spent: null,

@@ -1,3 +1,4 @@
+import { isTaken } from "../../core/idempotency.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task.ts";
@@ -60,14 +61,14 @@ export function redrive(
     task.endedAt = null;
     task.error = null;
     // What did not come in time may come now.
-    task.steps = fresh ? [] : task.steps.filter(({ kind }) => kind !== "lapsed");
+    task.steps = fresh ? [] : task.steps.filter(({ kind }) => kind !== "timeout");
     if (fresh) task.feedback = null;
     // Whoever redrives it wants it done, however late.
     task.expiresAt = null;
     revivePart(task);
     reviveKey(model, task);
     model.announce({ type: "task.redriven", at: model.now, queue, taskId: task.id });
-    returnToLine(model, task, Math.floor(index * spacing));
+    returnToLine(model, task, { delay: Math.floor(index * spacing) });
   }
   return { count: tasks.length };
 }
@@ -77,7 +78,7 @@ function reviveKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void
   if (idempotencyKey === null) return;
   const { keys } = model.queue(queue);
   const key = keys.get(idempotencyKey);
-  const isFree = !key || key.id === id || (key.forgetAt !== null && key.forgetAt <= model.now);
+  const isFree = !key || key.id === id || !isTaken(key, model.now);
   if (isFree) keys.set(idempotencyKey, { id, forgetAt: null, state: null });
 }
 

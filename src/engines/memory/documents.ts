@@ -1,4 +1,7 @@
-import type { DocumentChange, DueDocument, Verbs } from "../../engine/engine.ts";
+import { sizeOfDocument } from "../../core/answer-size.ts";
+import type { Paged } from "../../core/port.ts";
+import { nameAfter, pageOf } from "../../engine/cursor.ts";
+import type { DocumentChange, DueDocument, StoredDocument, Verbs } from "../../engine/engine.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addTasks } from "./add.ts";
@@ -18,11 +21,16 @@ export function put(model: Model, change: DocumentChange): { before: string | nu
   return { before };
 }
 
-export function documents(model: Model, kind: string, name: string | undefined): Verbs["documents"]["out"] {
-  return [...(model.documents.get(kind) ?? [])]
-    .filter(([each]) => name === undefined || each === name)
+export function documents(
+  model: Model,
+  { kind, name, after, limit }: Verbs["documents"]["in"],
+): Paged<StoredDocument> {
+  const start = nameAfter(after);
+  const found = [...(model.documents.get(kind) ?? [])]
+    .filter(([each]) => (name === undefined ? each > start : each === name))
     .map(([each, { value }]) => ({ name: each, value }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
+  return pageOf(found, limit, { sizeOf: sizeOfDocument, keyOf: (each) => [each.name] });
 }
 
 /** Those whose time has come, and how long until that of the next. */

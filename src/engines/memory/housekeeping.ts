@@ -1,4 +1,6 @@
 import { BOUNDS, type EventsAfter, type Verbs } from "../../engine/engine.ts";
+import { isTaken } from "../../core/idempotency.ts";
+import { pastRetention } from "../../core/retention.ts";
 import { dueDocuments } from "./documents.ts";
 import { remove } from "./line.ts";
 import { wakeTimes } from "./lanes.ts";
@@ -21,7 +23,7 @@ export function housekeep(model: Model): Verbs["housekeep"]["out"] {
     const leases = claimsOf(model, session.id).map((task) => task.claim!.lease);
     // It does not end while it holds something, however long it has been silent.
     const first = leases.length === 0 ? session.lease : Math.min(...leases);
-    times.push(session.beatAt + first - model.awake);
+    times.push(session.heartbeatAt + first - model.awake);
   }
   for (const at of wakeTimes(model)) times.push(at - model.now);
   const { due, next } = dueDocuments(model);
@@ -33,12 +35,12 @@ export function prune(model: Model, { limit }: Verbs["prune"]["in"]): { removed:
   let removed = 0;
   let more = false;
   for (const queue of model.queues.values()) {
-    const doomed = pastRetention(model, queue);
+    const doomed = endedToPrune(model, queue);
     for (const task of doomed.slice(0, limit - removed)) remove(model, task, { keepKey: true });
     more ||= doomed.length > limit - removed;
     removed += Math.min(doomed.length, limit - removed);
     for (const [name, key] of queue.keys) {
-      if (key.forgetAt !== null && key.forgetAt <= model.now) queue.keys.delete(name);
+      if (!isTaken(key, model.now)) queue.keys.delete(name);
     }
     const since = Math.floor((model.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
     for (const slot of queue.flow.keys()) if (slot <= since) queue.flow.delete(slot);
@@ -48,13 +50,13 @@ export function prune(model: Model, { limit }: Verbs["prune"]["in"]): { removed:
   return { removed, more };
 }
 
-/** Older than its age, or beyond the last `count`: the earliest end first. */
-function pastRetention(model: Model, queue: ModelQueue) {
-  const { age, count } = model.policy(queue.name).retention;
+/** The earliest end first. */
+function endedToPrune(model: Model, queue: ModelQueue) {
+  const { retention } = model.policy(queue.name);
   const ended = model
     .tasksOf(queue.name, "done", "cancelled", "expired")
     .sort((a, b) => a.endedAt! - b.endedAt! || a.seq - b.seq);
-  return ended.filter((task, index) => task.endedAt! + age <= model.now || ended.length - index > count);
+  return pastRetention(ended, (task) => task.endedAt!, retention, { ended: ended.length, now: model.now });
 }
 
 function pruneEvents(model: Model): void {

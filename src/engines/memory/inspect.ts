@@ -1,10 +1,8 @@
 import { fitting, fittingLast, sizeOfAttempt, sizeOfEnd, sizeOfTask } from "../../core/answer-size.ts";
-import { invalid } from "../../core/errors.ts";
-import { describeFlow, noFlow } from "../../core/flow.ts";
+import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "../../core/flow.ts";
 import { LIMITS } from "../../core/limits.ts";
 import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
 import { previewTask } from "../../core/preview.ts";
-import { show } from "../../core/show.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Attempt,
@@ -18,13 +16,14 @@ import {
   type TaskRecord,
 } from "../../core/task.ts";
 import type { Verified } from "../../core/verification.ts";
+import { nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../engine/cursor.ts";
 import { BOUNDS, type ListRequest, type Verbs } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { findJudged } from "./line.ts";
 import { costOf, runningOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { endOfRun, placeOf } from "./runs.ts";
-import { workers } from "./sessions.ts";
+import { liveSessions } from "./sessions.ts";
 
 export function get(model: Model, { id }: Verbs["get"]["in"]): TaskRecord {
   return record(model, model.task(id));
@@ -102,31 +101,14 @@ export function list(
   { queue, state, filter, after, limit, payloads = "preview" }: ListRequest,
 ): { tasks: TaskRecord[]; next: string | null } {
   const tasks = filter ? deadLetters(model, queue, filter) : model.tasksOf(queue, state);
-  const start =
-    after === undefined ? null : parseSortKey(after, state === "claimed" || state === "verifying" ? 1 : 2);
+  const start = after === undefined ? null : parseCursor(after, taskKeyTypes(state));
   const rows = tasks
     .map((task) => ({ task, key: sortKey(task) }))
     .sort((a, b) => compare(a.key, b.key))
     .filter(({ key }) => start === null || compare(key, start) > 0);
   const shown = rows.slice(0, limit).map(({ task }) => record(model, task));
   const page = fitting(payloads === "full" ? shown : shown.map(previewTask), sizeOfTask);
-  return {
-    tasks: page,
-    next: rows.length > page.length ? JSON.stringify(rows[page.length - 1]!.key) : null,
-  };
-}
-
-type SortKey = (number | string)[];
-
-function parseSortKey(after: string, parts: number): SortKey {
-  try {
-    const key = JSON.parse(after) as SortKey;
-    if (key.length === parts && key.every((part) => typeof part === "number" || typeof part === "string"))
-      return key;
-  } catch {
-    // Refused below, with every other text that no page ended with.
-  }
-  throw invalid(`after must be the \`next\` of the page before; got ${show(after)}.`);
+  return { tasks: page, next: nextOf(rows, page.length, ({ key }) => key) };
 }
 
 function sortKey(task: ModelTask): SortKey {
@@ -157,9 +139,21 @@ export function stats(model: Model, { queue }: Verbs["stats"]["in"]): QueueStats
     depth: model.depth(queue),
     oldestAge: ready.length === 0 ? null : model.now - Math.min(...ready.map((task) => task.createdAt)),
     ...describeFlow(flow, BOUNDS.rateWindow),
-    workers: workers(model, queue).length,
+    serviceTimes: describeServiceTimes(latestServiceTimes(model, queue)),
+    workers: liveSessions(model, queue).length,
     heldBack: heldBack(model, queue),
   };
+}
+
+function latestServiceTimes(model: Model, queue: string): number[] {
+  const latest = model
+    .tasksOf(queue, "done")
+    .sort((a, b) => compare(sortKey(b), sortKey(a)))
+    .slice(0, LATEST_SUCCESSES);
+  return latest.map((task) => {
+    const { startedAt, endedAt } = task.ledger.at(-1)!;
+    return endedAt - startedAt;
+  });
 }
 
 function heldBack(model: Model, name: string): HeldBack | null {

@@ -35,7 +35,7 @@ export function laneOf(model: Model, queue: string, key: string): Lane {
 /** Those of a group that the others wait for: all but the ones that wait, and those that are not due. */
 export function holders(model: Model, queue: string, key: string): ModelTask[] {
   return [...model.tasks.values()].filter(
-    (task) => task.queue === queue && task.groupKey === key && task.holdsGroup,
+    (task) => task.queue === queue && task.groupKey === key && task.blocksGroup,
   );
 }
 
@@ -47,7 +47,7 @@ export function fill(model: Model, queue: string, key: string, lineUp: (task: Mo
     const [next] = inOrder(model, queue, waiting);
     const at = next ? linesUpAt(model, lane, next) : null;
     if (!next || at === null || at > model.now) return wakeAt(model, lane, at);
-    next.holdsGroup = true;
+    next.blocksGroup = true;
     next.place = model.policy(queue).groups.fair ? ++model.seq : next.pos;
     lineUp(next);
   }

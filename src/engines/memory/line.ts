@@ -1,12 +1,23 @@
 import { claimLost } from "../../core/errors.ts";
 import { fingerprint } from "../../core/fingerprint.ts";
-import { isExhausted } from "../../core/retry.ts";
+import { countAttempt, type Failure, isFailure } from "../../core/attempt-outcome.ts";
+import { keyExpiresAt } from "../../core/idempotency.ts";
+import { workersToAvoid } from "../../core/retry.ts";
 import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
+import {
+  afterFailure,
+  afterReturn,
+  isOutlived,
+  keepsSteps,
+  NEVER,
+  stepsAside,
+  type Transition,
+  type Wait,
+} from "../../core/transition.ts";
 import { NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
-import { BOUNDS } from "../../engine/engine.ts";
 import { correctCost, fill, holders, isGoverned, laneOf, ownerOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
-import { endPart, isBeingCancelled, losePart } from "./runs.ts";
+import { endPart, isRunEnded, losePart } from "./runs.ts";
 
 /** How a task moves between the states. Each verb is written in these words. */
 
@@ -19,13 +30,13 @@ export function enter(model: Model, task: ModelTask): void {
     task.place = task.pos;
     return becomeReady(model, task);
   }
-  task.holdsGroup = false;
+  task.blocksGroup = false;
   task.state = "waiting";
   fillLane(model, task.queue, task.groupKey);
 }
 
 function isOnlyHead(model: Model, task: ModelTask): boolean {
-  return task.holdsGroup && holders(model, task.queue, task.groupKey!).length === 1;
+  return task.blocksGroup && holders(model, task.queue, task.groupKey!).length === 1;
 }
 
 export function fillLane(model: Model, queue: string, key: string): void {
@@ -34,7 +45,7 @@ export function fillLane(model: Model, queue: string, key: string): void {
 
 function becomeReady(model: Model, task: ModelTask): void {
   task.state = "ready";
-  task.elsewhere = keptFor(model, task);
+  task.elsewhere = retryElsewhere(model, task);
   task.owner = task.elsewhere ? null : ownerOf(model, task);
   model.hintReady(task.queue);
 }
@@ -50,34 +61,28 @@ export function holdBack(model: Model, { queue, groupKey }: ModelTask, delay: nu
 /** Out of the line again: it waits for its turn. */
 export function removeFromLine(task: ModelTask): void {
   task.state = "waiting";
-  task.holdsGroup = false;
+  task.blocksGroup = false;
   task.elsewhere = null;
   task.owner = null;
 }
 
-/** While it waits for something, others of its group may go on; not where they run in order. */
 export function stepAside(model: Model, task: ModelTask): void {
-  if (model.policy(task.queue).groups.concurrency > 1) freeGroup(model, task);
+  if (stepsAside(task.blocksGroup, model.policy(task.queue))) freeGroup(model, task);
 }
 
-/** A failed task is kept for workers that have not failed it, where there is such a worker. */
-function keptFor(model: Model, task: ModelTask): ModelTask["elsewhere"] {
-  if (task.failures === 0) return null;
-  const avoid = failedBy(task);
+/** A failed task is offered to other workers first, for a while, if there are any. */
+function retryElsewhere(model: Model, task: ModelTask): ModelTask["elsewhere"] {
   const { elsewhere } = model.policy(task.queue);
-  const other = [...model.sessions.values()].some(
-    (session) => model.serves(session, task.queue) && !avoid.includes(session.worker.id),
+  if (task.failures === 0 || elsewhere <= 0) return null;
+  // Failures before a redrive do not count.
+  const failures = task.ledger.filter((row) => isFailure(row.outcome)).slice(-task.failures);
+  const serving = [...model.sessions.values()].filter((session) => model.serves(session, task.queue));
+  const avoid = workersToAvoid(
+    failures.map(({ worker }) => worker),
+    serving.map(({ worker }) => worker.id),
   );
-  return other && elsewhere > 0 ? { until: model.now + elsewhere, avoid } : null;
+  return avoid && { until: model.now + elsewhere, avoid };
 }
-
-/** The workers of the failures that count: those since the task was added or redriven. */
-function failedBy(task: ModelTask): string[] {
-  const failures = task.ledger.filter((row) => FAILURES.has(row.outcome));
-  return [...new Set(failures.slice(-task.failures).map((row) => row.worker))];
-}
-
-const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost", "refused"]);
 
 export function schedule(task: ModelTask, dueAt: number): void {
   task.state = "scheduled";
@@ -111,50 +116,57 @@ export function closeAttempt(
     outcome,
     error: error && { ...error, fingerprint: fingerprint(error) },
   });
-  const flow = model.flow(task.queue);
-  if (outcome === "done") flow.done++;
-  if (FAILURES.has(outcome) || outcome === "rejected") flow.failed++;
-  if (!["released", "limited", "parked", "cancelled"].includes(outcome))
-    flow.serviceMs += model.now - claim.startedAt;
+  countAttempt(model.flow(task.queue), outcome, model.now - claim.startedAt);
 }
 
-/** A failed attempt: another one after `delay`, or dead when it was the last. */
-export function fail(
-  model: Model,
-  task: ModelTask,
-  outcome: "failed" | "timeout" | "lost" | "refused",
-  error: TaskError,
-  delay: number,
-): void {
+/** A failed attempt: another one after `delay`, or dead if it was the last. */
+export function fail(model: Model, task: ModelTask, outcome: Failure, error: TaskError, delay: number): void {
   const { worker } = task.claim ?? task.pending!;
-  const cancelled = (task.claim?.cancelled ?? false) || isBeingCancelled(task);
+  const cancelRequested = task.claim?.cancelled ?? false;
   closeAttempt(model, task, outcome, error);
   const attempt = ++task.failures;
-  if (cancelled) return end(model, task, "cancelled");
-  if (isExhausted(task.failures, model.maxAttempts(task))) return die(model, task, error);
-  model.announce({
-    type: "task.failed",
-    at: model.now,
-    queue: task.queue,
-    taskId: task.id,
-    worker,
-    attempt,
-    detail: `${error.name}: ${error.message}`,
-  });
-  returnToLine(model, task, delay);
+  const { expiresAt } = task;
+  const facts = { failures: attempt, maxAttempts: model.maxAttempts(task), cancelRequested, expiresAt };
+  const next = afterFailure({ ...facts, runEnded: isRunEnded(task) }, { delay }, model.now);
+  if (next.to === "dead") return die(model, task, error);
+  if (next.to !== "cancelled")
+    model.announce({
+      type: "task.failed",
+      at: model.now,
+      queue: task.queue,
+      taskId: task.id,
+      worker,
+      attempt,
+      detail: `${error.name}: ${error.message}`,
+    });
+  move(model, task, next);
 }
 
-/** Back in line at its old place, now or later; its group waits for it. */
-export function returnToLine(model: Model, task: ModelTask, delay: number): void {
-  if (isBeingCancelled(task)) return end(model, task, "cancelled");
-  if (isOutlived(model, task)) return end(model, task, "expired");
-  if (delay <= 0) return enter(model, task);
-  schedule(task, model.now + delay);
-  stepAside(model, task);
+/** Back into the line at its old position, now or later, or when a signal comes. */
+export function returnToLine(model: Model, task: ModelTask, wait: Wait): void {
+  const { expiresAt } = task;
+  move(model, task, afterReturn({ expiresAt, runEnded: isRunEnded(task) }, wait, model.now), wait.signal);
 }
 
-export function isOutlived(model: Model, task: ModelTask): boolean {
-  return task.expiresAt !== null && task.expiresAt <= model.now;
+/** Carries out a transition that core has decided. */
+function move(model: Model, task: ModelTask, next: Transition, signal?: string): void {
+  switch (next.to) {
+    case "cancelled":
+    case "expired":
+      return end(model, task, next.to);
+    case "line":
+      return enter(model, task);
+    case "scheduled":
+    case "parked":
+      task.state = next.to;
+      task.waitsFor = signal ?? null;
+      task.dueAt = next.dueAt === NEVER ? null : next.dueAt;
+      return stepAside(model, task);
+  }
+}
+
+export function isExpired(model: Model, { expiresAt }: ModelTask): boolean {
+  return isOutlived(expiresAt, model.now);
 }
 
 export function die(model: Model, task: ModelTask, error: TaskError): void {
@@ -170,14 +182,13 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
   task.waitsFor = null;
   task.elsewhere = null;
   task.owner = null;
-  // What steps are for is to go on from there: the dead may.
-  if (state !== "dead") {
+  if (!keepsSteps(state)) {
     task.steps = [];
     task.feedback = null;
   }
   const key = task.idempotencyKey !== null && model.queue(task.queue).keys.get(task.idempotencyKey);
   if (key && key.id === task.id) {
-    key.forgetAt = model.now + BOUNDS.keyAfterEnd;
+    key.forgetAt = keyExpiresAt(model.now);
     key.state = state;
   }
   model.hint.ended = true;
@@ -196,8 +207,8 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
 }
 
 function freeGroup(model: Model, task: ModelTask): void {
-  if (!task.holdsGroup) return;
-  task.holdsGroup = false;
+  if (!task.blocksGroup) return;
+  task.blocksGroup = false;
   fillLane(model, task.queue, task.groupKey!);
 }
 

@@ -1,6 +1,7 @@
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
+import { isSilent } from "../../core/lease.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { RunStart } from "../../core/run.ts";
@@ -38,7 +39,9 @@ export class Model {
   session = 0;
   readonly queues = new Map<string, ModelQueue>();
   /** In the order they were made. */
-  subscriptions: SubscriptionRecord[] = [];
+  subscriptions: ModelSubscription[] = [];
+  /** The number of the last one. */
+  subscribed = 0;
   readonly tasks = new Map<string, ModelTask>();
   readonly sessions = new Map<number, ModelSession>();
   notices: Notice[] = [];
@@ -126,8 +129,8 @@ export class Model {
   }
 
   /** It lives, and would take a task of the queue. */
-  serves({ beatAt, lease, retired, worker }: ModelSession, queue: string): boolean {
-    return !retired && beatAt + lease > this.awake && worker.queues.includes(queue);
+  serves(session: ModelSession, queue: string): boolean {
+    return !session.retired && !isSilent(session, this.awake) && session.worker.queues.includes(queue);
   }
 
   hintReady(queue: string, count = 1): void {
@@ -199,7 +202,7 @@ export interface ModelTask {
   waitsFor: string | null;
   steps: Step[];
   /** It is the head of its group, or one of several: the others wait behind it. */
-  holdsGroup: boolean;
+  blocksGroup: boolean;
   /** ready, and kept for workers other than these until then. */
   elsewhere: { until: number; avoid: string[] } | null;
   /** ready, and kept for the worker that has its group. */
@@ -254,7 +257,7 @@ export interface ModelPart {
   startedAt: number | null;
   endedAt: number | null;
   /** Waits to be gathered. */
-  brought: { result: Body | null } | null;
+  awaitsJoin: { result: Body | null } | null;
 }
 
 export interface ModelClaim {
@@ -271,13 +274,17 @@ export interface ModelClaim {
   spent: number | null;
 }
 
+export interface ModelSubscription extends SubscriptionRecord {
+  id: number;
+}
+
 export interface ModelSession {
   id: number;
   worker: WorkerInfo;
   lease: number;
   joinedAt: number;
   /** Awake milliseconds of its last sign of life. */
-  beatAt: number;
+  heartbeatAt: number;
   /** It takes no more: nothing is kept for it. */
   retired: boolean;
 }

@@ -1,7 +1,8 @@
 import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
 import { isEnd, type TaskState } from "../../core/task.ts";
+import { NEVER } from "../../core/transition.ts";
 import type { Settlement, Verbs } from "../../engine/engine.ts";
-import { closeAttempt, returnToLine, end, endCancelled, heldTask, isOutlived, stepAside } from "./line.ts";
+import { closeAttempt, heldTask, returnToLine } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 
 /** What a handler leaves for its next run, and how a task waits for a word from outside. */
@@ -25,8 +26,7 @@ export function park(
   task: ModelTask,
   { signal, timeout }: Settlement & { kind: "park" },
 ): void {
-  const { worker, cancelled } = task.claim!;
-  if (cancelled) return endCancelled(model, task);
+  const { worker } = task.claim!;
   closeAttempt(model, task, "parked", null);
   model.announce({
     type: "task.parked",
@@ -36,12 +36,8 @@ export function park(
     worker,
     detail: signal,
   });
-  if (hasHeard(task, signal)) return returnToLine(model, task, 0);
-  if (isOutlived(model, task)) return end(model, task, "expired");
-  task.state = "parked";
-  task.waitsFor = signal;
-  task.dueAt = timeout === null ? null : model.now + timeout;
-  stepAside(model, task);
+  if (hasHeard(task, signal)) return returnToLine(model, task, { delay: 0 });
+  returnToLine(model, task, { delay: timeout ?? NEVER, signal });
 }
 
 /** Of the signal: that it came, or that it did not come in time. */
@@ -59,6 +55,6 @@ export function signal(
   checkRoom(steps);
   task.steps = steps;
   model.announce({ type: "task.signalled", at: model.now, queue: task.queue, taskId: id, detail: name });
-  if (task.waitsFor === name) returnToLine(model, task, 0);
+  if (task.waitsFor === name) returnToLine(model, task, { delay: 0 });
   return { kept: true, state: task.state };
 }

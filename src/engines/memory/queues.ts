@@ -1,6 +1,8 @@
 import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../core/policy.ts";
+import { sizeOfRow } from "../../core/answer-size.ts";
 import { rankOf } from "../../core/task.ts";
-import type { QueueSummary } from "../../core/port.ts";
+import type { Paged, QueueSummary } from "../../core/port.ts";
+import { nameAfter, pageOf } from "../../engine/cursor.ts";
 import type { Declared, Verbs } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
@@ -44,9 +46,13 @@ export function pause(model: Model, { queue: name, paused }: Verbs["pause"]["in"
   return { changed };
 }
 
-export function queues(model: Model, name: string | undefined): QueueSummary[] {
-  return [...model.queues.values()]
-    .filter((queue) => name === undefined || queue.name === name)
+export function queues(
+  model: Model,
+  { queue: name, after, limit }: Verbs["queues"]["in"],
+): Paged<QueueSummary> {
+  const start = nameAfter(after);
+  const found = [...model.queues.values()]
+    .filter((queue) => (name === undefined ? queue.name > start : queue.name === name))
     .sort((a, b) => (a.name < b.name ? -1 : 1))
     .map(({ name: queue, named, paused, createdAt }) => ({
       name: queue,
@@ -54,6 +60,7 @@ export function queues(model: Model, name: string | undefined): QueueSummary[] {
       paused,
       createdAt,
     }));
+  return pageOf(found, limit, { sizeOf: sizeOfRow, keyOf: (queue) => [queue.name] });
 }
 
 export function purge(

@@ -41,7 +41,7 @@ function openGate(model: Model, queue: ModelQueue): void {
 function review(model: Model, queue: ModelQueue, after: string): void {
   const keys = [...model.tasks.values()]
     .filter((task) => task.queue === queue.name && task.groupKey !== null && task.groupKey > after)
-    .filter((task) => task.holdsGroup || task.state === "waiting")
+    .filter((task) => task.blocksGroup || task.state === "waiting")
     .map(({ groupKey }) => groupKey!);
   const page = [...new Set(keys)].sort(compare).slice(0, BOUNDS.sweep);
   for (const key of page) {

@@ -1,4 +1,5 @@
 import type { Verbs } from "../../engine/engine.ts";
+import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   formatPart,
@@ -12,6 +13,8 @@ import {
   type RunTask,
   type Success,
 } from "../../core/run.ts";
+import { cancelsRest, effectOnRun, losesResult, type RunEnd, stateOfRun } from "../../core/run-end.ts";
+import { pastRetention } from "../../core/retention.ts";
 import type { Body, EndState, TaskEnd } from "../../core/task.ts";
 import type { Model, ModelPart, ModelRun, ModelTask } from "./model.ts";
 
@@ -36,7 +39,7 @@ export function joinRun(
     state: null,
     startedAt: null,
     endedAt: null,
-    brought: null,
+    awaitsJoin: null,
   };
   run.parts.push(part);
   task.run = { run, part };
@@ -59,9 +62,11 @@ export function placeOf({ run: known }: ModelTask): RunPlace | null {
 export function plan(task: ModelTask, said: Success): Plan | null {
   if (!task.run) return null;
   const { run, part } = task.run;
-  const brought = () =>
-    run.parts.filter((other) => other.brought).map((other) => ({ part: other.part, ...other.brought! }));
-  return planNextStage({ ...run, partResults: brought }, part, task, said);
+  const awaitsJoin = () =>
+    run.parts
+      .filter((other) => other.awaitsJoin)
+      .map((other) => ({ part: other.part, ...other.awaitsJoin! }));
+  return planNextStage({ ...run, partResults: awaitsJoin }, part, task, said);
 }
 
 /** After the task's own end, and before what comes next is added. */
@@ -69,8 +74,8 @@ export function continueRun(model: Model, task: ModelTask, result: Body | null, 
   if (!planned) return;
   const { run, part } = task.run!;
   run.underWay = planned.underWay;
-  if (planned.brings) part.brought = { result };
-  if (planned.gathers) for (const other of run.parts) other.brought = null;
+  if (planned.storesResult) part.awaitsJoin = { result };
+  if (planned.joinsResults) for (const other of run.parts) other.awaitsJoin = null;
   if (planned.end) endRun(model, run, "done", planned.end.result);
 }
 
@@ -81,16 +86,14 @@ export function endPart(model: Model, task: ModelTask, state: EndState): void {
   part.state = state;
   part.startedAt = task.ledger.at(-1)?.startedAt ?? null;
   part.endedAt = model.now;
-  if (run.state !== null) return;
-  if (state === "dead") hintRun(model, run);
-  // It can have no result any more.
-  if (state === "cancelled" || state === "expired") endRun(model, run, state, null);
+  const effect = effectOnRun(state, run.state);
+  if (effect.kind === "report") hintRun(model, run);
+  if (effect.kind === "end") endRun(model, run, effect.state, null);
 }
 
 /** A task is removed. What had ended before stays on the run's record as it was. */
 export function losePart(model: Model, task: ModelTask): void {
-  const state = task.run?.part.state;
-  if (state === null || state === "dead") endPart(model, task, "cancelled");
+  if (task.run && losesResult(task.run.part.state)) endPart(model, task, "cancelled");
 }
 
 /** It was dead, and has another chance. */
@@ -98,17 +101,17 @@ export function revivePart({ run }: ModelTask): void {
   if (run) Object.assign(run.part, { state: null, startedAt: null, endedAt: null });
 }
 
-/** Its run is over: whatever is left of that has nothing to go on with. */
-export function isBeingCancelled({ run }: ModelTask): boolean {
+/** The run that it belongs to has ended, so that nothing can follow. */
+export function isRunEnded({ run }: ModelTask): boolean {
   return run !== null && run.run.state !== null;
 }
 
-function endRun(model: Model, run: ModelRun, state: Exclude<EndState, "dead">, result: Body | null): void {
+function endRun(model: Model, run: ModelRun, state: RunEnd, result: Body | null): void {
   Object.assign(run, { state, endedAt: model.now, result });
   hintRun(model, run);
-  if (state === "done") return;
+  if (!cancelsRest(state)) return;
   for (const part of run.parts) {
-    part.brought = null;
+    part.awaitsJoin = null;
     const task = part.state === null ? model.tasks.get(part.id) : undefined;
     if (task) model.cancelTask(task);
   }
@@ -131,7 +134,7 @@ function knownRun(model: Model, id: string): ModelRun {
 }
 
 function stateOf(run: ModelRun): RunState {
-  return run.state ?? (run.parts.some(({ state }) => state === "dead") ? "dead" : "running");
+  return stateOfRun({ state: run.state, dead: run.parts.filter(({ state }) => state === "dead").length });
 }
 
 export function inspectRun(
@@ -141,12 +144,27 @@ export function inspectRun(
   const run = knownRun(model, id);
   const rest = run.parts.filter(({ seq }) => after === undefined || seq > after);
   const page = rest.slice(0, limit);
-  const { pipeline, stages, createdAt, endedAt } = run;
   return {
-    run: { id, pipeline, stages, state: stateOf(run), createdAt, endedAt },
+    run: recordOf(run),
     parts: page.map((part) => describe(model, part)),
     next: rest.length > limit ? page.at(-1)!.seq : null,
   };
+}
+
+export function listRuns(
+  model: Model,
+  { pipeline, after = Infinity, limit }: Verbs["runs"]["in"],
+): { runs: RunRecord[]; next: number | null } {
+  const found = [...model.runs.values()]
+    .filter((run) => run.pipeline === pipeline && run.seq < after)
+    .sort((a, b) => b.seq - a.seq);
+  const runs = fitting(found.slice(0, limit).map(recordOf), sizeOfRow);
+  return { runs, next: runs.length < found.length ? found[runs.length - 1]!.seq : null };
+}
+
+function recordOf(run: ModelRun): RunRecord {
+  const { id, pipeline, stages, createdAt, endedAt } = run;
+  return { id, pipeline, stages, state: stateOf(run), createdAt, endedAt };
 }
 
 function describe(model: Model, part: ModelPart): RunPart {
@@ -178,8 +196,8 @@ export function pruneRuns(model: Model, limit: number): boolean {
   const doomed = [...Map.groupBy(ended, ({ queue }) => queue)]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .flatMap(([queue, runs]) => {
-      const { age, count } = model.policy(queue).retention;
-      return runs.filter((run, index) => run.endedAt! + age <= model.now || runs.length - index > count);
+      const { retention } = model.policy(queue);
+      return pastRetention(runs, (run) => run.endedAt!, retention, { ended: runs.length, now: model.now });
     });
   for (const run of doomed.slice(0, limit)) forget(model, run);
   return doomed.length > limit;

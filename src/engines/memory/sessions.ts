@@ -1,13 +1,23 @@
+import { isSilent, sessionGone } from "../../core/lease.ts";
+import { sizeOfRow } from "../../core/answer-size.ts";
+import type { Paged } from "../../core/port.ts";
 import type { WorkerRecord } from "../../core/task.ts";
+import { mapPage, numberAfter, pageOf } from "../../engine/cursor.ts";
 import type { Notice, Verbs } from "../../engine/engine.ts";
-import { sessionGone } from "./claim.ts";
-import type { Model } from "./model.ts";
-import { settleRelease } from "./settle.ts";
-import { claimsOf, releaseSticky, endOverdue, lapse } from "./sweep.ts";
+import type { Model, ModelSession } from "./model.ts";
+import { settleAs } from "./settle.ts";
+import { claimsOf, releaseSticky, endOverdue, expireClaim } from "./sweep.ts";
 
 export function join(model: Model, { worker, lease }: Verbs["join"]["in"]): { session: number } {
   const id = ++model.session;
-  model.sessions.set(id, { id, worker, lease, joinedAt: model.now, beatAt: model.awake, retired: false });
+  model.sessions.set(id, {
+    id,
+    worker,
+    lease,
+    joinedAt: model.now,
+    heartbeatAt: model.awake,
+    retired: false,
+  });
   model.announce({ type: "worker.joined", at: model.now, worker: worker.id });
   return { session: id };
 }
@@ -16,7 +26,7 @@ export function heartbeat(model: Model, { sessions }: Verbs["heartbeat"]["in"]):
   // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
   for (const id of sessions) {
     const session = model.sessions.get(id);
-    if (session) session.beatAt = model.awake;
+    if (session) session.heartbeatAt = model.awake;
     else model.notices.push({ session: id, kind: "gone" });
   }
   for (const id of sessions) {
@@ -32,7 +42,7 @@ export function reconcile(model: Model, { session, fences }: Verbs["reconcile"][
   const unknown = claimsOf(model, session)
     .filter((task) => !fences.includes(task.claim!.fence))
     .sort((a, b) => a.seq - b.seq);
-  for (const task of unknown) settleRelease(model, task, false);
+  for (const task of unknown) settleAs(model, task, { kind: "release", started: false });
   return { released: unknown.length };
 }
 
@@ -44,7 +54,7 @@ export function rejoin(
   if (!session) throw sessionGone(old);
   const id = ++model.session;
   model.sessions.delete(old);
-  model.sessions.set(id, { ...session, id, beatAt: model.awake });
+  model.sessions.set(id, { ...session, id, heartbeatAt: model.awake });
   for (const notice of model.notices) if (notice.session === old) notice.session = id;
   for (const task of claimsOf(model, old)) task.claim!.session = id;
   for (const task of model.tasks.values()) if (task.owner === old) task.owner = id;
@@ -73,8 +83,8 @@ export function leave(
   model.sessions.delete(id);
   const held = claimsOf(model, id).sort((a, b) => a.seq - b.seq);
   for (const task of held) {
-    if (lost) lapse(model, task);
-    else settleRelease(model, task, true);
+    if (lost) expireClaim(model, task);
+    else settleAs(model, task, { kind: "release", started: true });
   }
   releaseSticky(model, id);
   model.notices = model.notices.filter((notice) => notice.session !== id);
@@ -82,15 +92,21 @@ export function leave(
   return { released: held.length };
 }
 
-/** Those that gave a sign of life within their lease. */
-export function workers(model: Model, queue: string | undefined): WorkerRecord[] {
+export function workers(model: Model, { queue, after, limit }: Verbs["workers"]["in"]): Paged<WorkerRecord> {
+  const start = numberAfter(after);
+  const found = liveSessions(model, queue).filter(({ id }) => id > start);
+  const page = pageOf(found, limit, { sizeOf: ({ worker }) => sizeOfRow(worker), keyOf: ({ id }) => [id] });
+  return mapPage(page, (session) => ({
+    ...session.worker,
+    joinedAt: session.joinedAt,
+    silentFor: model.awake - session.heartbeatAt,
+    claims: claimsOf(model, session.id).length,
+  }));
+}
+
+/** Those with a heartbeat within their lease: all, or those that serve a queue. */
+export function liveSessions(model: Model, queue: string | undefined): ModelSession[] {
   return [...model.sessions.values()]
-    .filter((session) => session.beatAt + session.lease > model.awake)
-    .filter((session) => queue === undefined || session.worker.queues.includes(queue))
-    .map((session) => ({
-      ...session.worker,
-      joinedAt: session.joinedAt,
-      silentFor: model.awake - session.beatAt,
-      claims: claimsOf(model, session.id).length,
-    }));
+    .filter((session) => !isSilent(session, model.awake))
+    .filter((session) => queue === undefined || session.worker.queues.includes(queue));
 }

@@ -1,5 +1,5 @@
-import { isLarger, tooLarge } from "../../core/limits.ts";
-import { notOfRun, mostBytes } from "../../core/run.ts";
+import { checkResult, notOfRun } from "../../core/run.ts";
+import { isOverruledByCancel } from "../../core/transition.ts";
 import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement, Verbs } from "../../engine/engine.ts";
@@ -42,7 +42,9 @@ export function settle(
   return { state: task.state };
 }
 
-function settleAs(model: Model, task: ModelTask, settlement: Settlement): void {
+/** `reconcile` and `leave` also release claims this way. */
+export function settleAs(model: Model, task: ModelTask, settlement: Settlement): void {
+  if (isOverruledByCancel(task.claim!.cancelled, settlement.kind)) return endCancelled(model, task);
   switch (settlement.kind) {
     case "done":
       settleDone(model, task, settlement);
@@ -57,7 +59,7 @@ function settleAs(model: Model, task: ModelTask, settlement: Settlement): void {
       settleHold(model, task, settlement);
       break;
     case "release":
-      settleRelease(model, task, settlement.started);
+      settleRelease(model, task, settlement);
       break;
     case "park":
       park(model, task, settlement);
@@ -69,10 +71,8 @@ function settleAs(model: Model, task: ModelTask, settlement: Settlement): void {
 }
 
 function settleDone(model: Model, task: ModelTask, settlement: Settlement & { kind: "done" }): void {
-  if (task.claim!.cancelled) return endCancelled(model, task);
   const { result, each = false } = settlement;
-  const most = mostBytes(model.policy(task.queue).maxPayload, each);
-  if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue);
+  checkResult(result, model.policy(task.queue), each, task.queue);
   const next = plan(task, settlement);
   if ((each || settlement.next) && !next) throw notOfRun(task.id, settlement);
   const adds = [...fanOut(model, settlement.adds ?? []), ...(next?.tasks ?? [])];
@@ -86,13 +86,11 @@ function settleDone(model: Model, task: ModelTask, settlement: Settlement & { ki
 }
 
 function settleReject(model: Model, task: ModelTask, settlement: Settlement & { kind: "reject" }): void {
-  if (task.claim!.cancelled) return endCancelled(model, task);
   closeAttempt(model, task, "rejected", settlement.error);
   die(model, task, settlement.error);
 }
 
 function settleHold(model: Model, task: ModelTask, { error, delay }: Settlement & { kind: "hold" }): void {
-  if (task.claim!.cancelled) return endCancelled(model, task);
   const { worker } = task.claim!;
   closeAttempt(model, task, "limited", error);
   const detail = `${error.name}: ${error.message}`;
@@ -105,19 +103,22 @@ function settleHold(model: Model, task: ModelTask, { error, delay }: Settlement 
     detail,
   });
   holdBack(model, task, delay);
-  // It asks for its place again, also where groups are an order and no more.
-  task.holdsGroup = false;
-  returnToLine(model, task, 0);
+  // The hold applies to the task itself too: it has to become a head again, also in a queue without group limits.
+  task.blocksGroup = false;
+  returnToLine(model, task, { delay: 0 });
   if (task.groupKey !== null) fillLane(model, task.queue, task.groupKey);
 }
 
-export function settleRelease(model: Model, task: ModelTask, started: boolean): void {
-  if (task.claim!.cancelled) return endCancelled(model, task);
+function settleRelease(
+  model: Model,
+  task: ModelTask,
+  { started, delay = 0 }: Settlement & { kind: "release" },
+): void {
   const { worker } = task.claim!;
   if (started) closeAttempt(model, task, "released", null);
   else dropClaim(model, task);
   model.announce({ type: "task.released", at: model.now, queue: task.queue, taskId: task.id, worker });
-  returnToLine(model, task, 0);
+  returnToLine(model, task, { delay });
 }
 
 export function extend(model: Model, { id, fence, lease }: Verbs["extend"]["in"]): null {

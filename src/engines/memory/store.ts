@@ -12,7 +12,7 @@ import { Model } from "./model.ts";
 import { signal, step } from "./park.ts";
 import { documents, put } from "./documents.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { cancelRun, inspectRun } from "./runs.ts";
+import { cancelRun, inspectRun, listRuns } from "./runs.ts";
 import { heartbeat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
@@ -25,12 +25,12 @@ const HANDLERS: Handlers = {
   declare,
   pause,
   unhold,
-  queues: (model, op) => queues(model, op.queue),
+  queues,
   purge,
   drop,
   subscribe,
   unsubscribe,
-  subscriptions: (model, op) => subscriptions(model, op.topic),
+  subscriptions,
   publish,
   add,
   claim,
@@ -47,6 +47,7 @@ const HANDLERS: Handlers = {
   history,
   list,
   run: inspectRun,
+  runs: listRuns,
   cancelRun,
   patterns,
   redrive,
@@ -57,9 +58,9 @@ const HANDLERS: Handlers = {
   rejoin,
   retire,
   leave,
-  workers: (model, op) => workers(model, op.queue),
+  workers,
   put,
-  documents: (model, op) => documents(model, op.kind, op.name),
+  documents,
   housekeep,
   prune,
   stats,

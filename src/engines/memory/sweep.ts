@@ -1,15 +1,17 @@
 import { lostError, timeoutError } from "../../core/attempt-errors.ts";
+import { isSilent } from "../../core/lease.ts";
+import { joinsGroupWhenDue } from "../../core/transition.ts";
 import { isEnd } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { end, enter, fail, fillLane, isOutlived } from "./line.ts";
+import { end, enter, fail, fillLane, isExpired } from "./line.ts";
 import { dueLanes } from "./lanes.ts";
 import type { Model, ModelSession, ModelTask } from "./model.ts";
 import { openGates } from "./review.ts";
 
 /** What time brings, a bounded amount of each kind. */
 export function sweep(model: Model): void {
-  lapseSessions(model);
-  lapseHandClaims(model);
+  expireSilentSessions(model);
+  expireManualClaims(model);
   promoteDue(model);
   openKept(model);
   for (const { queue, key } of dueLanes(model)) fillLane(model, queue, key);
@@ -20,12 +22,12 @@ export function sweep(model: Model): void {
 const bySeq = (a: ModelTask, b: ModelTask) => a.seq - b.seq;
 
 /** Claims of sessions that fell silent; the session itself once it holds nothing. */
-function lapseSessions(model: Model): void {
+function expireSilentSessions(model: Model): void {
   for (const session of model.sessions.values()) {
     const held = claimsOf(model, session.id);
-    const lost = held.filter((task) => session.beatAt + task.claim!.lease <= model.awake);
-    for (const task of lost.sort(bySeq).slice(0, BOUNDS.sweep)) lapse(model, task);
-    if (session.beatAt + session.lease <= model.awake && claimsOf(model, session.id).length === 0) {
+    const lost = held.filter((task) => isSilent({ ...session, lease: task.claim!.lease }, model.awake));
+    for (const task of lost.sort(bySeq).slice(0, BOUNDS.sweep)) expireClaim(model, task);
+    if (isSilent(session, model.awake) && claimsOf(model, session.id).length === 0) {
       model.sessions.delete(session.id);
       releaseSticky(model, session.id);
       model.notices = model.notices.filter((notice) => notice.session !== session.id);
@@ -43,18 +45,18 @@ export function releaseSticky(model: Model, session: number): void {
   }
 }
 
-export function lapse(model: Model, task: ModelTask): void {
+export function expireClaim(model: Model, task: ModelTask): void {
   const { session, fence, worker } = task.claim!;
   if (session !== null) model.notices.push({ session, kind: "lost", id: task.id, fence });
   fail(model, task, "lost", lostError(worker), 0);
 }
 
-function lapseHandClaims(model: Model): void {
-  const lapsed = [...model.tasks.values()].filter(
+function expireManualClaims(model: Model): void {
+  const expired = [...model.tasks.values()].filter(
     (task) => task.claim && task.claim.session === null && task.claim.deadline <= model.awake,
   );
-  lapsed.sort((a, b) => a.claim!.deadline - b.claim!.deadline || bySeq(a, b));
-  for (const task of lapsed.slice(0, BOUNDS.sweep)) lapse(model, task);
+  expired.sort((a, b) => a.claim!.deadline - b.claim!.deadline || bySeq(a, b));
+  for (const task of expired.slice(0, BOUNDS.sweep)) expireClaim(model, task);
 }
 
 /** Only its own beat ends a session's overdue claims: a live worker is asked first, a dead one loses all. */
@@ -74,10 +76,8 @@ function promoteDue(model: Model): void {
   const due = [...model.tasks.values()].filter((task) => task.dueAt !== null && task.dueAt <= model.now);
   due.sort((a, b) => a.dueAt! - b.dueAt! || bySeq(a, b));
   for (const task of due.slice(0, BOUNDS.sweep)) {
-    // A delayed task joins its group when it is due: behind those that are there by then.
-    const isNew = task.failures === 0 && task.waitsFor === null;
-    if (task.groupKey !== null && !task.holdsGroup && isNew) task.pos = ++model.seq;
-    if (task.waitsFor !== null) task.steps.push({ kind: "lapsed", name: task.waitsFor, value: null });
+    if (joinsGroupWhenDue({ ...task, signal: task.waitsFor })) task.pos = ++model.seq;
+    if (task.waitsFor !== null) task.steps.push({ kind: "timeout", name: task.waitsFor, value: null });
     enter(model, task);
   }
 }
@@ -96,7 +96,7 @@ function openKept(model: Model): void {
 
 function expire(model: Model): void {
   const outlived = [...model.tasks.values()].filter(
-    (task) => ["ready", "waiting", "scheduled", "parked"].includes(task.state) && isOutlived(model, task),
+    (task) => ["ready", "waiting", "scheduled", "parked"].includes(task.state) && isExpired(model, task),
   );
   outlived.sort((a, b) => a.expiresAt! - b.expiresAt! || bySeq(a, b));
   // Those of a run go together: one that expires has the others cancelled.

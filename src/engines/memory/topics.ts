@@ -1,8 +1,11 @@
+import { sizeOfRow } from "../../core/answer-size.ts";
+import type { Paged } from "../../core/port.ts";
+import { mapPage, numberAfter, pageOf } from "../../engine/cursor.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { copiesOf, matchesTopic } from "../../core/topic.ts";
 import type { AddedTask, Addition, NewTask, SubscriptionRecord } from "../../core/task.ts";
 import { addTasks } from "./add.ts";
-import type { Model } from "./model.ts";
+import type { Model, ModelSubscription } from "./model.ts";
 
 export function subscribe(
   model: Model,
@@ -11,7 +14,7 @@ export function subscribe(
   if (model.subscriptions.some((known) => known.pattern === pattern && known.group === group))
     return { created: false };
   model.queue(queue);
-  model.subscriptions.push({ pattern, group, queue, createdAt: model.now });
+  model.subscriptions.push({ id: ++model.subscribed, pattern, group, queue, createdAt: model.now });
   model.announce({ type: "subscription.created", at: model.now, queue, pattern, group });
   return { created: true };
 }
@@ -35,8 +38,19 @@ export function removeSubscriptions(
   return doomed.length;
 }
 
-export function subscriptions(model: Model, topic: string | undefined): SubscriptionRecord[] {
-  return model.subscriptions.filter(({ pattern }) => topic === undefined || matchesTopic(pattern, topic));
+export function subscriptions(
+  model: Model,
+  { topic, after, limit }: Verbs["subscriptions"]["in"],
+): Paged<SubscriptionRecord> {
+  const start = numberAfter(after);
+  const found = topic === undefined ? model.subscriptions : reachedBy(model, topic);
+  const rows = found.filter(({ id }) => id > start);
+  const page = pageOf(rows, limit, { sizeOf: sizeOfRow, keyOf: ({ id }) => [id] });
+  return mapPage(page, ({ pattern, group, queue, createdAt }) => ({ pattern, group, queue, createdAt }));
+}
+
+function reachedBy(model: Model, topic: string): ModelSubscription[] {
+  return model.subscriptions.filter(({ pattern }) => matchesTopic(pattern, topic));
 }
 
 export function publish(model: Model, { message }: Verbs["publish"]["in"]): AddedTask[] {
@@ -47,7 +61,7 @@ export function publish(model: Model, { message }: Verbs["publish"]["in"]): Adde
 export function fanOut(model: Model, additions: Addition[]): NewTask[] {
   return additions.flatMap((addition) => {
     if (!("topic" in addition)) return [addition];
-    const queues = subscriptions(model, addition.topic).map(({ queue }) => queue);
+    const queues = reachedBy(model, addition.topic).map(({ queue }) => queue);
     return copiesOf(addition, queues);
   });
 }

@@ -3,7 +3,7 @@ import { type Verified, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
-import { closeAttempt, dropClaim, end, endCancelled, findAsked, refuse, stepAside } from "./line.ts";
+import { closeAttempt, dropClaim, end, findAsked, refuse, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { continueRun, plan } from "./runs.ts";
 import { fanOut } from "./topics.ts";
@@ -32,7 +32,6 @@ export function settleVerdict(
   task: ModelTask,
   verdict: Settlement & { kind: "verdict" },
 ): void {
-  if (task.claim!.cancelled) return endCancelled(model, task);
   if (task.run) throw verdictOfStage(task.id);
   const judged = judgedUnder(model, task, verdict.of);
   if (judged && verdict.accepted) accept(model, judged);

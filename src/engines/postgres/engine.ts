@@ -1,6 +1,6 @@
 import { hostAndDatabaseOf } from "../../core/address.ts";
 import type { Conflict } from "../../core/commit.ts";
-import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
+import { invalid } from "../../core/errors.ts";
 import { type Logger, SILENT } from "../../core/logger.ts";
 import { show } from "../../core/show.ts";
 import {
@@ -11,63 +11,60 @@ import {
   type Outcome,
   type Outcomes,
   READING_VERBS,
-  type VerbName,
-  type Verbs,
   type TransactionVerb,
+  type VerbName,
 } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
-import { SettleConnection, isFree } from "./batch/settle-connection.ts";
-import { failureFrom } from "./connection/failure.ts";
-import { checkFloors, raiseFloors, Raising } from "./line/floors.ts";
-import { Notifier } from "./connection/notifier.ts";
-import { identityOf } from "./connection/identity.ts";
-import { Connection, type ConnectionOptions } from "./connection/connection.ts";
-import { ownLook } from "./caller/read-latest.ts";
-import { checkOneHost, checkSchemaName, openConnection, whileFull } from "./connection/open.ts";
-import { HeartbeatThread, type PulseData, type StartHeartbeats } from "./heartbeat/heartbeats.ts";
+import type { BatchResult } from "./batch/batch-result.ts";
+import { mayBeCoalesced } from "./batch/coalesced-batch.ts";
+import { FloorMaintenance } from "./batch/floor-maintenance.ts";
 import { closed, ReconnectingStore } from "./batch/reconnecting-store.ts";
 import { Sender } from "./batch/sender.ts";
+import type { OnConflict } from "./batch/store.ts";
+import { executeInCallersTransaction } from "./caller/execute.ts";
+import { type StoreLookups, storeLookups } from "./caller/store-lookups.ts";
+import { Connection, type ConnectionOptions } from "./connection/connection.ts";
+import { failureFrom } from "./connection/failure.ts";
+import { Notifier } from "./connection/notifier.ts";
+import { checkOneHost, checkSchemaName, openConnection, whileFull } from "./connection/open.ts";
 import { type Durability, settingsFor } from "./connection/settings.ts";
 import { watchForStall } from "./connection/stall-check.ts";
-import type { BatchResult } from "./batch/batch-result.ts";
-import type { OnConflict } from "./batch/store.ts";
-import type { TxOptions } from "./transaction/tx.ts";
 import { CommitWatch } from "./connection/watch-commits.ts";
-import { type KnownQueue, type StoreLookups, CallerTransaction } from "./caller/caller-transaction.ts";
-import { settleWithin } from "./caller/caller-ack.ts";
+import { type HeartbeatData, HeartbeatThread, type StartHeartbeats } from "./heartbeat/heartbeats.ts";
+import { Sessions } from "./heartbeat/sessions.ts";
 
 /**
- * The engine on PostgreSQL, for api/open.ts. It chooses a connection for each batch (writing, settling or reading),
- * passes hints to the broker and to the notifier, and registers sessions for heartbeats.
+ * The engine on PostgreSQL, for api/open.ts. It chooses a connection for each batch (writing or reading), passes hints to
+ * the broker and to the notifier, and registers sessions for heartbeats.
  */
 
 export interface PostgresOptions {
   url: string;
-  /** Where the tables are; several stores can share a database. */
+  /** The schema that has the tables; several stores can share a database. */
   schema?: string;
-  /** False: a schema that is not there is not made. */
+  /** False: a schema that does not exist is not created. */
   create?: boolean;
   durability?: Durability;
-  /** False behind a transaction pooler such as PgBouncer: nothing is then kept on a connection between transactions. */
+  /** False behind a transaction pooler such as PgBouncer: a connection then keeps nothing between transactions. */
   listen?: boolean;
-  /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
+  /** For how many milliseconds something that certainly did not happen is retried, before the caller gets the error. */
   patience?: number;
-  /** Told of what no caller is told. */
+  /** Gets what no caller gets as an error. */
   logger?: Logger;
-  /** Told of every batch that is tried again because the server undid it. */
+  /** Called for every batch that is retried because the server rolled it back. */
   onConflict?: OnConflict;
 }
 
 const CONNECT_MS = 10_000;
 const PATIENCE_MS = 15_000;
 
-/** Until notes are taken up that were left for a batch after others' commits: most of these take as long as one. */
-const FIRST_NOTES_MS = 2;
-const LONGEST_NOTES_MS = 1_000;
+/** Until inbox entries are processed that were left for a batch after another commit. Most commits take about 2 ms. */
+const FIRST_INBOX_MS = 2;
+const LONGEST_INBOX_MS = 1_000;
 
 /**
- * Opens a store in a PostgreSQL database, or makes it unless told not to. Any number of processes, on any machines, may have it open.
- * `heartbeats`: who beats for the sessions; a thread of its own, but for tests that move the server's clock.
+ * Opens a store in a PostgreSQL database. Any number of processes, on any machines, may have it open.
+ * `heartbeats`: tests that move the server's clock pass their own; otherwise a thread sends them.
  */
 export async function openPostgres(
   options: PostgresOptions,
@@ -87,8 +84,8 @@ export async function openPostgres(
   };
   const until = performance.now() + patience;
   const first = await openConnection({ link, until, create });
-  const tx: TxOptions = { session: listen, durability };
-  const engine = new PostgresEngine(first, { link, tx, patience, onConflict }, logger, heartbeats);
+  const data = { link, tx: { session: listen, durability }, where: hostAndDatabaseOf(url), patience };
+  const engine = new PostgresEngine(first, data, { logger, onConflict, heartbeats });
   try {
     await whileFull(until, () => engine.start(listen));
   } catch (error) {
@@ -98,111 +95,101 @@ export async function openPostgres(
   return engine;
 }
 
-function okOf<T>(outcome: { ok: T } | { refused: ErrorData }): T {
-  if ("refused" in outcome) throw errorFrom(outcome.refused);
-  return outcome.ok;
-}
-
 const CONFLICTS = { deadlock: "a deadlock", serialization: "a serialization failure" };
 
-function triedAgain({ conflict }: Conflict, where: string): string {
+function rolledBack({ conflict }: Conflict, where: string): string {
   return `PostgreSQL at ${where} rolled a batch back because of ${CONFLICTS[conflict]}. It is tried again.`;
 }
 
-function notChecked(error: unknown): string {
-  const words = error instanceof Error ? error.message : String(error);
-  return `It could not be seen whether tasks stand where claims no longer look (${words}). It is tried again in half a minute.`;
-}
-
-function runVerb(within: CallerTransaction, op: Op<TransactionVerb>): Promise<Verbs[TransactionVerb]["out"]> {
-  switch (op.verb) {
-    case "add":
-      return within.add(op.tasks);
-    case "publish":
-      return within.publish(op.message);
-    case "settle":
-      return settleWithin(within, op.id, op.fence, op.settlement, op.spent);
-  }
-}
-
 class PostgresEngine implements Engine {
-  /** Whatever comes is taken at once: what has to wait gathers where its connection is known (sender.ts). */
+  /** The broker need not wait: Sender coalesces the batches that wait for their connection. */
   readonly depth = Number.POSITIVE_INFINITY;
   readonly address: string;
   readonly #link: ConnectionOptions;
-  readonly #logger: Logger;
+  readonly #stores: readonly ReconnectingStore[];
   readonly #writer: Sender;
-  /** For successes by the hundred: see settle-connection.ts. */
-  readonly #settler: Sender;
   readonly #reader: Sender;
-  readonly #reaches: readonly ReconnectingStore[];
-  readonly #heart: ReturnType<StartHeartbeats>;
-  readonly #beside = new SettleConnection();
-  readonly #sessions = new Set<number>();
-  readonly #raising = new Raising();
-  #herald: Notifier | undefined;
-  /** Of callers' transactions, where no notification tells of them. */
+  readonly #maintainer: Sender;
+  readonly #floors: FloorMaintenance;
+  readonly #sessions: Sessions;
+  readonly #lookups: StoreLookups;
+  #notifier: Notifier | undefined;
+  /** Watches callers' transactions if no notification reports their commits. */
   #commits: CommitWatch | undefined;
   #listener: (hint: Hint) => void = () => {};
-  #notes: NodeJS.Timeout | undefined;
-  #notesPause = FIRST_NOTES_MS;
-  readonly #underWay = new Set<Promise<unknown>>();
+  #inboxTimer: NodeJS.Timeout | undefined;
+  #inboxPause = FIRST_INBOX_MS;
+  readonly #inProgress = new Set<Promise<unknown>>();
   #closed = false;
 
   constructor(
     first: Connection,
-    given: Pick<PulseData, "link" | "tx" | "patience"> & { onConflict: OnConflict },
-    logger: Logger,
-    heartbeats: StartHeartbeats,
+    data: HeartbeatData,
+    given: { logger: Logger; onConflict: OnConflict; heartbeats: StartHeartbeats },
   ) {
-    const { link, tx, patience } = given;
+    const { link, tx, where, patience } = data;
+    const { logger } = given;
     this.#link = link;
-    this.#logger = logger;
-    const connect = (): Promise<Connection> => Connection.open(link);
-    const where = hostAndDatabaseOf(link.url);
     this.address = where;
     const onConflict: OnConflict = (conflict) => {
-      logger.warn(triedAgain(conflict, where));
+      logger.warn(rolledBack(conflict, where));
       given.onConflict(conflict);
     };
-    const reach = { connect, tx, where, patience, onConflict };
-    const writing = new ReconnectingStore(reach, first);
-    const settling = new ReconnectingStore(reach);
-    this.#writer = new Sender(writing, (ran) => this.#herald?.messageFor(ran.hint, { ...ran, ended: false }));
-    this.#settler = new Sender(settling);
-    const looking = new ReconnectingStore(reach);
-    this.#reader = new Sender(looking);
-    this.#reaches = [writing, settling, looking];
-    this.#heart = heartbeats(
-      { link, tx, where, patience },
-      (report) => {
-        if ("ran" in report) this.#heard(report.ran);
-        else if ("conflict" in report) onConflict(report);
-        else this.#lost(report.lost);
-      },
-      (error) => logger.error(`The thread of the heartbeats ended, and is started again: ${error.message}`),
-      (sessions) => this.#beat(sessions),
+    const options = { connect: () => Connection.open(link), tx, where, patience, onConflict };
+    const writing = new ReconnectingStore(options, first);
+    const reading = new ReconnectingStore(options);
+    const maintaining = new ReconnectingStore(options);
+    this.#stores = [writing, reading, maintaining];
+    this.#writer = new Sender(writing, (result) =>
+      this.#notifier?.messageFor(result.hint, { ...result, ended: false }),
     );
+    this.#reader = new Sender(reading);
+    this.#maintainer = new Sender(maintaining);
+    this.#floors = new FloorMaintenance(this.#maintainer, (message) => logger.warn(message));
+    this.#sessions = new Sessions(
+      {
+        data,
+        execute: (ops) => this.#send(ops),
+        withNotices: async (sessions) => {
+          await this.#writer.answered;
+          return this.#during(this.#reader.query((store) => store.noticed(sessions)));
+        },
+        onCommit: (result) => this.#report([], result),
+        onHint: (hint) => this.#listener(hint),
+        onConflict,
+        onThreadFailure: (error) =>
+          logger.error(`The thread of the heartbeats ended, and is started again: ${error.message}`),
+      },
+      given.heartbeats,
+    );
+    this.#lookups = storeLookups({
+      schema: link.schema,
+      where,
+      query: (work) => this.#during(this.#reader.query((store) => work(store.link))),
+      findQueues: (names) => this.#during(this.#reader.query((store) => store.queues(names))),
+      read: (op) => this.#readNow(op),
+      write: (ops) => this.#writeNow(ops),
+    });
   }
 
   async start(listen: boolean): Promise<void> {
     const connect = (): Promise<Connection> => Connection.open(this.#link);
-    this.#herald = new Notifier({
+    this.#notifier = new Notifier({
       connect: async () => {
         const link = await connect();
         watchForStall(link, { connect });
         return link;
       },
       listen,
-      onHint: (hint, noticed) => {
+      onHint: (hint, hasNotices) => {
         this.#listener(hint);
-        if (noticed) void this.#fetchNotices();
+        if (hasNotices) void this.#sessions.fetchNotices();
       },
     });
-    await this.#herald.start();
+    await this.#notifier.start();
     if (!listen) {
       this.#commits = new CommitWatch({
-        ask: (question) => this.#during(this.#reader.askOnce(({ link }) => question(link))),
+        query: (work) => this.#during(this.#reader.queryOnce(({ link }) => work(link))),
         onCommit: () => {
           if (!this.#closed) this.#listener({ foreign: true });
         },
@@ -222,246 +209,103 @@ class PostgresEngine implements Engine {
   }
 
   async #write(ops: readonly Op[]): Promise<Outcome[]> {
-    // Whatever becomes of it: who asked to leave gives no more signs of life.
-    for (const op of ops) if (op.verb === "leave") this.#forget(op.session);
+    this.#sessions.before(ops);
     const sentAt = systemClock.read().awake;
-    const ran = await this.#inTurn(ops);
-    this.#follow(ops, ran.outcomes, sentAt);
-    this.#tell(ops, ran);
-    this.#raising.noteStirred(ran.stirred);
-    void this.#raiseFloors();
-    void this.#checkFloors();
-    if (ran.noticed) void this.#fetchNotices();
-    return ran.outcomes;
-  }
-
-  /** One after the other, on one connection; but for successes by the hundred. */
-  async #inTurn(ops: readonly Op[]): Promise<BatchResult> {
-    if (!isFree(ops)) {
-      return this.#during(this.#beside.without(this.#writer.run(ops, { after: this.#settler.answered })));
+    const result = await this.#send(ops);
+    this.#sessions.after(ops, result.outcomes, sentAt);
+    this.#report(ops, result);
+    for (const [index, op] of ops.entries()) {
+      const outcome = result.outcomes[index]!;
+      if (op.verb === "claim" && "ok" in outcome)
+        this.#floors.noteClaimed((outcome.ok as ClaimOutcome).tasks);
     }
-    if (!this.#beside.suits(ops, this.#settler.isBusy)) return this.#during(this.#writer.runTogether(ops));
-    const ran = await this.#during(this.#settler.runTogether(ops));
-    if (ran.special > 0) this.#beside.rest();
-    return ran;
+    void this.#during(this.#floors.after(result));
+    if (result.hasNotices) void this.#sessions.fetchNotices();
+    return result.outcomes;
   }
 
-  /** Beside the writer, for which it waits as all others do. */
-  async #raiseFloors(): Promise<void> {
-    const due = this.#closed ? undefined : this.#raising.take();
-    if (!due) return;
-    try {
-      await this.#during(this.#settler.askOnce(({ link }) => raiseFloors(link, due.queues, due.patience)));
-      this.#raising.raised();
-    } catch {
-      // Somebody's batch has been open for long, or the server is away: claims begin where they did before.
-      this.#raising.failed(due.queues);
-    }
+  #send(ops: readonly Op[]): Promise<BatchResult> {
+    return this.#during(mayBeCoalesced(ops) ? this.#writer.runCoalesced(ops) : this.#writer.run(ops));
   }
 
-  async #checkFloors(): Promise<void> {
-    if (this.#closed || !this.#raising.isToCheck()) return;
-    try {
-      await this.#during(this.#settler.askOnce(({ link }) => checkFloors(link)));
-      this.#raising.checked(true);
-    } catch (error) {
-      this.#raising.checked(false);
-      if (!this.#closed) this.#logger.warn(notChecked(error));
-    }
-  }
-
-  /** Settles when every batch that writes has its answer. */
-  get #written(): Promise<unknown> {
-    return Promise.all([this.#writer.answered, this.#settler.answered]);
-  }
-
-  /** Beside the writer, and after what was asked of it before: a caller sees its own writes. */
+  /** After all batches that were sent before: a caller reads its own writes. */
   async #read(ops: readonly Op[]): Promise<Outcome[]> {
-    const written = this.#written;
-    const askedAt = performance.now();
-    const ran = await this.#during(written.then(() => this.#reader.run(ops, { askedAt })));
-    if (!ran.hasInbox) return ran.outcomes;
-    // Somebody's own transaction has committed: what it brought is to be seen too.
+    const calledAt = performance.now();
+    const written = this.#writer.answered;
+    const result = await this.#during(written.then(() => this.#reader.run(ops, { calledAt })));
+    if (!result.hasInbox) return result.outcomes;
+    // A caller's transaction has committed. What it added is to be seen too.
     await this.#write([{ verb: "housekeep" }]);
     return (await this.#during(this.#reader.run(ops))).outcomes;
   }
 
   async executeInTransaction<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
     if (this.#closed) throw closed();
-    const within = await CallerTransaction.begin(tx, this.#surroundings());
-    const answer = await runVerb(within, op);
-    if (within.xid !== undefined) this.#commits?.watch(within.xid);
+    const { answer, xid } = await executeInCallersTransaction(tx, op, this.#lookups);
+    if (xid !== undefined) this.#commits?.watch(xid);
     return { ok: answer } as Outcome<V>;
   }
 
-  #surroundings(): StoreLookups {
-    return {
-      schema: this.#link.schema,
-      where: hostAndDatabaseOf(this.#link.url),
-      identity: (how) => this.#askBeside((link) => identityOf(link, how)),
-      queues: (names) => this.#knownQueues(names),
-      depth: async (queue) => {
-        const { ready, waiting, scheduled } = okOf(await this.#look({ verb: "stats", queue })).depth;
-        return ready + waiting + scheduled;
-      },
-      stateOf: async (id) => {
-        const found = await this.#look({ verb: "get", id });
-        return "ok" in found ? found.ok.state : undefined;
-      },
-      reachedBy: async (topic) =>
-        okOf(await this.#look({ verb: "subscriptions", topic })).map(({ queue }) => queue),
-      look: ownLook((question) => this.#askBeside(question)),
-    };
-  }
-
-  /** A question that may be asked any number of times, on the connection that reads. */
-  #askBeside<T>(question: (link: Connection) => Promise<T>): Promise<T> {
-    return this.#during(this.#reader.ask(({ link }) => question(link)));
-  }
-
-  async #knownQueues(names: string[]): Promise<Map<string, KnownQueue>> {
-    const find = (): Promise<Map<string, KnownQueue>> =>
-      this.#during(this.#reader.ask((store) => store.queues(names)));
-    const known = await find();
-    const missing = names.filter((name) => !known.has(name));
-    if (missing.length === 0) return known;
-    await this.#doNow(missing.map((queue) => ({ verb: "declare", queue, policy: {} })));
-    return find();
-  }
-
-  /**
-   * For a transaction of the caller's. Not behind what else was asked of this store: that may be waiting for this very
-   * transaction, which would then wait for itself.
-   */
-  async #look<V extends VerbName>(op: Op<V>): Promise<Outcome<V>> {
-    const ask = (): Promise<BatchResult> => this.#during(this.#reader.run([op]));
-    let ran = await ask();
-    if (ran.hasInbox) {
-      await this.#doNow([{ verb: "housekeep" }]);
-      ran = await ask();
+  /** Without waiting for the batches before: one of them may wait for the caller's transaction that this is for. */
+  async #readNow<V extends VerbName>(op: Op<V>): Promise<Outcome<V>> {
+    const read = (): Promise<BatchResult> => this.#during(this.#reader.run([op]));
+    let result = await read();
+    if (result.hasInbox) {
+      await this.#writeNow([{ verb: "housekeep" }]);
+      result = await read();
     }
-    return ran.outcomes[0] as Outcome<V>;
+    return result.outcomes[0] as Outcome<V>;
   }
 
-  /** The same for what is written: on the connection that reads. */
-  async #doNow(ops: readonly Op[]): Promise<void> {
-    const ran = await this.#during(this.#reader.run(ops));
-    this.#tell(ops, ran);
+  /** As readNow: on the reading connection. */
+  async #writeNow(ops: readonly Op[]): Promise<void> {
+    this.#report(ops, await this.#during(this.#reader.run(ops)));
   }
 
+  /** `close` waits for it. */
   async #during<T>(work: Promise<T>): Promise<T> {
-    this.#underWay.add(work);
+    this.#inProgress.add(work);
     try {
       return await work;
     } finally {
-      this.#underWay.delete(work);
+      this.#inProgress.delete(work);
     }
   }
 
-  #tell(ops: readonly Op[], ran: BatchResult): void {
-    this.#listener(ran.hint);
-    if (ran.leftInboxEntries) this.#takeUpLater();
-    else this.#notesPause = FIRST_NOTES_MS;
-    if (!ran.changed) return;
-    // Whoever waits for a result may be in another process.
+  /** Passes the effects of a commit to the broker and to other processes. */
+  #report(ops: readonly Op[], result: BatchResult): void {
+    this.#listener(result.hint);
+    if (result.leftInboxEntries) this.#processInboxLater();
+    else this.#inboxPause = FIRST_INBOX_MS;
+    if (!result.changed) return;
+    // A caller in another process may wait for the result of a task.
     const ended = ops.some((op) => op.verb === "settle");
-    if (!ran.told) this.#herald?.tell(ran.hint, { ...ran, ended });
-    else if (ended) this.#herald?.tell({ ended }, { noticed: false, listened: false, ended });
+    if (!result.isNotified) this.#notifier?.notify(result.hint, { ...result, ended });
+    else if (ended) this.#notifier?.notify({ ended }, { hasNotices: false, hasListeners: false, ended });
   }
 
-  /** What was left for after others' commits: soon, and later each time, for one of them may hang. The slow poll of any process does it too. */
-  #takeUpLater(): void {
-    this.#notes ??= setTimeout(() => {
-      this.#notes = undefined;
+  /** Soon, and later each time, because another transaction may stay open. The slow poll of any process does it too. */
+  #processInboxLater(): void {
+    this.#inboxTimer ??= setTimeout(() => {
+      this.#inboxTimer = undefined;
       if (!this.#closed) void this.#write([{ verb: "housekeep" }]).catch(() => {});
-    }, this.#notesPause).unref();
-    this.#notesPause = Math.min(this.#notesPause * 2, LONGEST_NOTES_MS);
-  }
-
-  #follow(ops: readonly Op[], outcomes: readonly Outcome[], sentAt: number): void {
-    for (const [index, op] of ops.entries()) {
-      const outcome = outcomes[index]!;
-      if (op.verb === "join" && "ok" in outcome && !this.#closed) {
-        const { session } = outcome.ok as { session: number };
-        this.#join(session, op.lease, sentAt);
-      }
-      if (op.verb === "claim" && "ok" in outcome) {
-        const claimed = outcome.ok as ClaimOutcome;
-        this.#beside.note(claimed);
-        this.#raising.note(claimed.tasks);
-      }
-      if (op.verb === "rejoin" && "ok" in outcome && !this.#closed) {
-        const { session, lease } = outcome.ok as { session: number; lease: number };
-        this.#forget(op.session);
-        this.#join(session, lease, sentAt);
-      }
-    }
-  }
-
-  #join(session: number, lease: number, sentAt: number): void {
-    this.#sessions.add(session);
-    this.#heart.join(session, lease, sentAt);
-  }
-
-  #forget(session: number): void {
-    this.#sessions.delete(session);
-    this.#heart.leave(session);
-  }
-
-  /** Answers whether it came through. */
-  async #beat(sessions: number[]): Promise<boolean> {
-    if (this.#closed) return true;
-    const ops: Op[] = [{ verb: "heartbeat", sessions }];
-    try {
-      this.#heard(await this.#inTurn(ops));
-      return true;
-    } catch {
-      // Whoever uses the store is told of its troubles by their own calls; a beat is simply made again.
-      return this.#closed;
-    }
-  }
-
-  /** What a beat brought: it ends what is overdue, so it has more to tell than notices. */
-  #heard(ran: BatchResult): void {
-    if (this.#closed) return;
-    const { notices } = (ran.outcomes[0] as Extract<Outcome<"heartbeat">, { ok: unknown }>).ok;
-    for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
-    this.#tell([], notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);
-  }
-
-  /** Nothing came through for a whole lease: others have what they held by now, or may have it at any moment. */
-  #lost(sessions: number[]): void {
-    if (this.#closed) return;
-    for (const session of sessions) this.#forget(session);
-    this.#listener({ notices: sessions.map((session) => ({ session, kind: "gone" })) });
-  }
-
-  /** For the sessions that beat here. A store that cannot be asked now is asked again by the next beat. */
-  async #fetchNotices(): Promise<void> {
-    if (this.#sessions.size === 0 || this.#closed) return;
-    try {
-      await this.#written;
-      const noticed = await this.#during(this.#reader.ask((store) => store.noticed([...this.#sessions])));
-      if (noticed.length > 0) await this.#beat(noticed);
-    } catch {
-      // See above.
-    }
+    }, this.#inboxPause).unref();
+    this.#inboxPause = Math.min(this.#inboxPause * 2, LONGEST_INBOX_MS);
   }
 
   stopRetrying(): void {
-    for (const reach of this.#reaches) reach.hurry();
+    for (const store of this.#stores) store.hurry();
   }
 
   async close(): Promise<void> {
     this.stopRetrying();
     this.#closed = true;
-    clearTimeout(this.#notes);
+    clearTimeout(this.#inboxTimer);
     this.#commits?.close();
-    await this.#heart.stop();
-    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
-    await this.#herald?.close();
-    await this.#reader.close();
-    await this.#settler.close();
-    await this.#writer.close();
+    this.#floors.stop();
+    await this.#sessions.stop();
+    while (this.#inProgress.size > 0) await Promise.allSettled(this.#inProgress);
+    await this.#notifier?.close();
+    for (const sender of [this.#reader, this.#maintainer, this.#writer]) await sender.close();
   }
 }

@@ -24,6 +24,8 @@ export interface SqliteOptions {
   create?: boolean;
   /** For tests. The machine's own clock is read by the store's thread, and beats sessions there. */
   clock?: Clock;
+  /** False: slow reads use the writing thread. For a process that makes a few calls, one after the other. */
+  hasReader?: boolean;
 }
 
 /** Opens a store's file, or makes it unless told not to. Any number of processes may have one open. */
@@ -32,7 +34,8 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
   const path = options.path === ":memory:" ? options.path : realPathOf(options.path);
   const data: ThreadData = { path, durability, create, role: "writer", reading: clock?.read() ?? null };
   const hints = new Hints();
-  return new SqliteEngine(await Remote.open(data, hints.deliver), hints, data, clock);
+  const { hasReader = path !== ":memory:" } = options;
+  return new SqliteEngine(await Remote.open(data, hints.deliver), hints, data, hasReader, clock);
 }
 
 class SqliteEngine implements Engine {
@@ -42,6 +45,7 @@ class SqliteEngine implements Engine {
   readonly #writer: Remote;
   readonly #hints: Hints;
   readonly #data: ThreadData;
+  readonly #hasReader: boolean;
   readonly #clock: Clock | undefined;
   readonly #heart: HeartbeatTimer | undefined;
   /** Settles when every batch sent to the writer so far is answered. */
@@ -50,10 +54,11 @@ class SqliteEngine implements Engine {
   readonly #reads = new Set<Promise<unknown>>();
   #closed = false;
 
-  constructor(writer: Remote, hints: Hints, data: ThreadData, clock: Clock | undefined) {
+  constructor(writer: Remote, hints: Hints, data: ThreadData, hasReader: boolean, clock: Clock | undefined) {
     this.#writer = writer;
     this.#hints = hints;
     this.#data = data;
+    this.#hasReader = hasReader;
     this.address = data.path;
     this.#clock = clock;
     if (!clock) return;
@@ -79,7 +84,7 @@ class SqliteEngine implements Engine {
   /** `ends` and `steps` are asked often and answered fast: where the others are not, they stay with the writer. */
   #isSlowReading(ops: readonly Op[]): boolean {
     return (
-      this.#data.path !== ":memory:" &&
+      this.#hasReader &&
       ops.every((op) => READING_VERBS.has(op.verb)) &&
       ops.some((op) => op.verb !== "ends" && op.verb !== "steps")
     );

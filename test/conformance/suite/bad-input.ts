@@ -55,7 +55,7 @@ export function badInput(start: Start): void {
       const bad = fields === null ? no(null) : newTask(fields);
       await refused(() => port.add([bad]), "INVALID", ...words);
       await refused(() => port.add([newTask(), newTask(), bad]), "INVALID", "Task 2 of the batch", ...words);
-      expect(await port.queues()).toEqual([]);
+      expect((await port.queues()).items).toEqual([]);
     });
 
     test("an empty batch and one with too many tasks are refused", async () => {
@@ -68,7 +68,7 @@ export function badInput(start: Start): void {
         "10000",
         "10001",
       );
-      expect(await port.queues()).toEqual([]);
+      expect((await port.queues()).items).toEqual([]);
     });
 
     test("the refusal of a payload does not contain the payload", async () => {
@@ -156,7 +156,7 @@ export function badInput(start: Start): void {
     test.each(cases)("a policy is refused for %s", async (_, policy, words) => {
       const { port } = together();
       await refused(() => port.declare(QUEUE, policy), "INVALID", ...words);
-      expect(await port.queues()).toEqual([]);
+      expect((await port.queues()).items).toEqual([]);
     });
   });
 
@@ -208,6 +208,11 @@ export function badInput(start: Start): void {
         ["result", "an object"],
       ],
       ["an ack with an invalid task id", (port, held) => ack(port, { ...held, id: "7" }), ["task id", '"7"']],
+      [
+        "a release with an invalid delay",
+        (port, held) => port.settle(held, { kind: "release", started: true, delay: -1 }),
+        ["delay", "-1"],
+      ],
       [
         "a release with an invalid task id",
         (port, held) => port.settle({ ...held, id: "" }, { kind: "release", started: true }),

@@ -3,6 +3,7 @@ import { LIMITS } from "../../../src/core/limits.ts";
 import type { ClaimCall, Port } from "../../../src/core/port.ts";
 import type { Body, ClaimedTask, NewTask } from "../../../src/core/task.ts";
 import { claim, depths, HOUR, idsOf, joinWorker, nack, newTask, QUEUE, type Start, waiting } from "./kit.ts";
+import { large } from "./large.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -11,14 +12,8 @@ const LARGE = 200 * KIB;
 const FULL = 20;
 
 async function addLarge(port: Port, count: number, fields: Partial<NewTask> = {}): Promise<string[]> {
-  return idsOf(await port.add(Array.from({ length: count }, () => newTask({ data: large(), ...fields }))));
-}
-
-/** Random, so that no store can compress it. */
-function large(bytes = LARGE): string {
-  return JSON.stringify(Array.from({ length: bytes / 8 }, (_, i) => (i * 7919) % 1e7).join("-")).slice(
-    0,
-    bytes,
+  return idsOf(
+    await port.add(Array.from({ length: count }, () => newTask({ data: large(LARGE), ...fields }))),
   );
 }
 
@@ -47,7 +42,7 @@ export function claimSizes(start: Start): void {
       expect(rest.map((tasks) => tasks.length)).toEqual([FULL, 5]);
       expect(idsOf([...first, ...rest.flat()])).toEqual(ids);
       expect(await depths(port)).toEqual({ claimed: 45 });
-      expect(new Set(rest.flat().map(({ data }) => data))).toEqual(new Set([large()]));
+      expect(new Set(rest.flat().map(({ data }) => data))).toEqual(new Set([large(LARGE)]));
     });
 
     test("a claim returns at least one task, however large it is", async () => {

@@ -19,6 +19,7 @@ import { type Start, starter } from "./kit.ts";
 import { leases } from "./leases.ts";
 import { ledger } from "./ledger.ts";
 import { limits } from "./limits.ts";
+import { lists } from "./lists.ts";
 import { pages } from "./pages.ts";
 import { policies } from "./policies.ts";
 import { progress } from "./progress.ts";
@@ -37,6 +38,7 @@ import { severalOpeners } from "./several-openers.ts";
 import { stats } from "./stats.ts";
 import { steps } from "./steps.ts";
 import { subscriptions } from "./subscriptions.ts";
+import { supervision } from "./supervision.ts";
 import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { stageCosts } from "./stage-costs.ts";
@@ -82,6 +84,7 @@ const THEMES = {
   idempotency,
   ledger,
   deadLetters,
+  lists,
   pages,
   redrive,
   transfer,
@@ -94,6 +97,7 @@ const THEMES = {
   topics,
   subscriptions,
   schedules,
+  supervision,
   stats,
   heldBack,
   workers,
@@ -107,7 +111,7 @@ const SHARED_THEMES = { severalOpeners, sharedSchedules } satisfies Record<strin
 const WITH_TRANSACTIONS = { transactions, runTransactions } satisfies Record<string, Theme>;
 const WITHOUT_TRANSACTIONS = { noTransactions } satisfies Record<string, Theme>;
 
-type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES | keyof typeof WITH_TRANSACTIONS;
+export type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES | keyof typeof WITH_TRANSACTIONS;
 
 /** Runs every case that a store must pass, or only those of some themes. A change of what dibs promises starts here. */
 export function conformance(name: string, harness: Harness, only?: ThemeName[]): void {

@@ -168,8 +168,12 @@ export async function reject(port: Port, held: ClaimedTask, error = failure()): 
   return (await port.settle(held, { kind: "reject", error })).state;
 }
 
-export async function release(port: Port, held: ClaimedTask, started = true): Promise<TaskState> {
-  return (await port.settle(held, { kind: "release", started })).state;
+export async function release(
+  port: Port,
+  held: ClaimedTask,
+  { started = true, delay }: { started?: boolean; delay?: number } = {},
+): Promise<TaskState> {
+  return (await port.settle(held, { kind: "release", started, delay })).state;
 }
 
 /** Adds a task and rejects it. */

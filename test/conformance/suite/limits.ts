@@ -58,7 +58,7 @@ export function limits(start: Start): void {
       await port.declare(QUEUE, { maxPayload: 10 });
       const tasks = [newTask({ queue: "other" }), newTask(), newTask({ data: "x".repeat(11) })];
       await refused(() => port.add(tasks), "PAYLOAD_TOO_LARGE", "task 2", "11 bytes");
-      expect((await port.queues()).map(({ name }) => name)).toEqual([QUEUE]);
+      expect((await port.queues()).items.map(({ name }) => name)).toEqual([QUEUE]);
       expect(await depths(port)).toEqual({});
     });
   });
@@ -101,7 +101,7 @@ export function limits(start: Start): void {
       const { port } = await start();
       await port.declare("full", { maxDepth: 0 });
       await refused(() => port.add([newTask(), newTask({ queue: "full" })]), "QUEUE_FULL", '"full"');
-      expect((await port.queues()).map(({ name }) => name)).toEqual(["full"]);
+      expect((await port.queues()).items.map(({ name }) => name)).toEqual(["full"]);
     });
 
     test("adding to a full queue can be retried later", async () => {

@@ -15,17 +15,13 @@ import {
   reject,
   type Start,
 } from "./kit.ts";
+import { large } from "./large.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
 async function addLarge(port: Port, count: number, bytes: number): Promise<string[]> {
-  // Random, so that no store can compress it.
-  const data = JSON.stringify(Array.from({ length: bytes / 8 }, (_, i) => (i * 7919) % 1e7).join("-")).slice(
-    0,
-    bytes,
-  );
-  return idsOf(await port.add(Array.from({ length: count }, () => newTask({ data }))));
+  return idsOf(await port.add(Array.from({ length: count }, () => newTask({ data: large(bytes) }))));
 }
 
 /** All pages of a list. Checks that no page exceeds the limit by more than one row. */
@@ -90,6 +86,18 @@ export function pages(start: Start): void {
       expect(pages.length).toBeGreaterThan(1);
       expect(idsOf(pages.flat()).sort()).toEqual(ids.sort());
     });
+  });
+
+  test("a cursor with text that a store cannot hold is refused, and other calls of the batch succeed", async () => {
+    const { port } = await start();
+    await addOne(port);
+    const after = JSON.stringify(["\0", 1]);
+    const [bad, good] = await Promise.allSettled([
+      port.list({ queue: QUEUE, state: "waiting", limit: 1, after }),
+      port.list({ queue: QUEUE, state: "ready", limit: 1 }),
+    ]);
+    expect(bad).toMatchObject({ status: "rejected", reason: { code: "INVALID" } });
+    expect(good).toMatchObject({ status: "fulfilled", value: { tasks: [{ state: "ready" }] } });
   });
 
   describe("answers without pages", () => {

@@ -34,7 +34,7 @@ export function policies(start: Start): void {
         window: { hours: "22:00-06:00", tz: "Asia/Tokyo" },
       };
       expect(await port.declare(QUEUE, policy)).toEqual(policy);
-      expect((await port.queues())[0]!.policy).toEqual(policy);
+      expect((await port.queues()).items[0]!.policy).toEqual(policy);
     });
 
     test("a declaration changes only the fields that it names", async () => {
@@ -49,7 +49,7 @@ export function policies(start: Start): void {
 
     test("a declaration of groups changes only the named fields, and null resets all of them", async () => {
       const { port } = await start();
-      const policyOf = async () => (await port.queues(QUEUE))[0]!.policy.groups;
+      const policyOf = async () => (await port.queues({ queue: QUEUE })).items[0]!.policy.groups;
       await port.declare(QUEUE, { groups: { concurrency: 3, fair: true } });
       const groups = { ...DEFAULT_POLICY.groups, concurrency: 3, fair: true, sticky: true };
       const configured = await port.declare(QUEUE, { groups: { sticky: true } }, { force: true });
@@ -129,7 +129,10 @@ export function policies(start: Start): void {
           lease: 5_000,
         });
       }
-      expect((await port.queues(QUEUE))[0]!.policy).toEqual({ ...DEFAULT_POLICY, lease: 5_000 });
+      expect((await port.queues({ queue: QUEUE })).items[0]!.policy).toEqual({
+        ...DEFAULT_POLICY,
+        lease: 5_000,
+      });
       await port.pause(QUEUE, true);
       expect((await eventsUntil(events, "queue.paused")).map(({ type }) => type)).toEqual(["queue.paused"]);
       // A refused declaration does not count as declared.

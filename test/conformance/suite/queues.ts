@@ -26,9 +26,9 @@ export function queues(start: Start): void {
   describe("queues", () => {
     test("the first task creates its queue", async () => {
       const { port, startedAt } = await start();
-      expect(await port.queues()).toEqual([]);
+      expect((await port.queues()).items).toEqual([]);
       await addOne(port);
-      expect(await port.queues()).toEqual([
+      expect((await port.queues()).items).toEqual([
         { name: QUEUE, paused: false, createdAt: startedAt, policy: await port.declare(QUEUE, {}) },
       ]);
     });
@@ -40,15 +40,15 @@ export function queues(start: Start): void {
       await port.drop(QUEUE);
       expect((await port.stats(QUEUE)).depth.ready).toBe(0);
       expect((await port.list({ queue: QUEUE, state: "dead", limit: 1 })).tasks).toEqual([]);
-      expect(await port.queues()).toEqual([]);
+      expect((await port.queues()).items).toEqual([]);
     });
 
     test("queues are listed by name, all or one", async () => {
       const { port } = await start();
       await port.add(["b", "c", "a"].map((queue) => newTask({ queue })));
-      expect((await port.queues()).map(({ name }) => name)).toEqual(["a", "b", "c"]);
-      expect((await port.queues("b")).map(({ name }) => name)).toEqual(["b"]);
-      expect(await port.queues("d")).toEqual([]);
+      expect((await port.queues()).items.map(({ name }) => name)).toEqual(["a", "b", "c"]);
+      expect((await port.queues({ queue: "b" })).items.map(({ name }) => name)).toEqual(["b"]);
+      expect((await port.queues({ queue: "d" })).items).toEqual([]);
     });
   });
 
@@ -58,7 +58,7 @@ export function queues(start: Start): void {
       await port.pause(QUEUE, true);
       await addOne(port);
       expect(await claim(port)).toEqual([]);
-      expect((await port.queues())[0]!.paused).toBe(true);
+      expect((await port.queues()).items[0]!.paused).toBe(true);
       expect((await port.stats(QUEUE)).paused).toBe(true);
       await port.pause(QUEUE, false);
       expect(await claim(port)).toHaveLength(1);
@@ -84,7 +84,7 @@ export function queues(start: Start): void {
       await port.pause(QUEUE, true);
       await port.drop(QUEUE);
       await addNamed(port, ["a"]);
-      expect(await port.queues()).toMatchObject([{ name: QUEUE, paused: false }]);
+      expect((await port.queues()).items).toMatchObject([{ name: QUEUE, paused: false }]);
       expect(await claimNames(port)).toEqual(["a"]);
     });
 
@@ -191,7 +191,7 @@ export function queues(start: Start): void {
       const dead = await makeDead(port);
       const { id } = await addOne(port);
       await port.drop(QUEUE);
-      expect(await port.queues()).toEqual([]);
+      expect((await port.queues()).items).toEqual([]);
       expect(await depths(port)).toEqual({});
       await refused(() => port.task(id), "TASK_NOT_FOUND");
       await refused(() => port.history(dead), "TASK_NOT_FOUND");
@@ -228,7 +228,7 @@ export function queues(start: Start): void {
       await addNamed(port, numbered(5_000));
       await port.drop(QUEUE);
       expect(await depths(port)).toEqual({});
-      expect(await port.queues()).toEqual([]);
+      expect((await port.queues()).items).toEqual([]);
     });
   });
 }

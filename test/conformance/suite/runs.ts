@@ -128,6 +128,28 @@ export function runs(start: Start): void {
       expect(rest.next).toBeNull();
     });
 
+    test("the runs of a pipeline are listed in pages, the latest first", async () => {
+      const { port, clock } = await start();
+      const run = startOf("one", "two");
+      const ids: string[] = [];
+      for (let at = 0; at < 3; at++) {
+        ids.unshift((await begin(port, run)).id);
+        await clock.advance(SECOND);
+      }
+      await begin(port, { ...run, pipeline: "other" }, { queue: stageQueue("other", "one") });
+      const first = await port.runs({ pipeline: PIPELINE, limit: 2 });
+      const rest = await port.runs({ pipeline: PIPELINE, limit: 2, after: first.next! });
+      expect([...first.runs, ...rest.runs].map(({ id }) => id)).toEqual(ids);
+      expect(rest.next).toBeNull();
+      await port.cancelRun(ids[0]!);
+      const { runs } = await port.runs({ pipeline: PIPELINE });
+      expect(runs.map(({ state }) => state)).toEqual(["cancelled", "running", "running"]);
+      expect(runs[0]).toEqual((await port.run(ids[0]!)).run);
+      expect(await port.runs({ pipeline: "none" })).toEqual({ runs: [], next: null });
+      await refused(() => port.runs({ pipeline: "no name!" }), "INVALID");
+      await refused(() => port.runs({ pipeline: PIPELINE, limit: 0 }), "INVALID");
+    });
+
     test("a run shows the states of its tasks", async () => {
       const { port, clock, startedAt } = await start();
       const { id } = await begin(port, startOf("a", "b"), { delay: SECOND });
@@ -525,12 +547,14 @@ export function runs(start: Start): void {
   describe("pipelines", () => {
     test("all processes know the last definition of a pipeline", async () => {
       const { port } = await start();
-      expect(await port.pipelines("report")).toEqual([]);
+      expect((await port.pipelines({ name: "report" })).items).toEqual([]);
       expect(await port.definePipeline("report", stagesOf("a", "b"))).toBeNull();
       expect(await port.definePipeline("report", stagesOf("a", "c+"))).toEqual(stagesOf("a", "b"));
       await port.definePipeline("another", stagesOf("x"));
-      expect(await port.pipelines("report")).toEqual([{ name: "report", stages: stagesOf("a", "c+") }]);
-      expect((await port.pipelines()).map(({ name }) => name)).toEqual(["another", "report"]);
+      expect((await port.pipelines({ name: "report" })).items).toEqual([
+        { name: "report", stages: stagesOf("a", "c+") },
+      ]);
+      expect((await port.pipelines()).items.map(({ name }) => name)).toEqual(["another", "report"]);
     });
 
     test("an invalid definition of a pipeline is refused", async () => {

@@ -48,7 +48,7 @@ async function planned(port: Port): Promise<string[]> {
 }
 
 async function one(port: Port, name = "s"): Promise<ScheduleRecord> {
-  const [found] = await port.schedules(name);
+  const [found] = (await port.schedules({ name })).items;
   return found!;
 }
 
@@ -90,12 +90,31 @@ function firing(start: Start): void {
       expect(await added(port)).toMatchObject([{ data: '"x"', headers, priority: 3, maxAttempts: 2 }]);
     });
 
+    test("a schedule that is fired adds its task at once, and its plan stays", async () => {
+      const { port, clock, startedAt } = await start();
+      await define(port, { every: HOUR, task: { queue: QUEUE, data: '"x"', priority: 3 } });
+      await clock.advance(MINUTE);
+      const fired = await port.fireSchedule("s");
+      const headers = {
+        [SCHEDULE_HEADER]: "s",
+        [PLANNED_HEADER]: new Date(startedAt + MINUTE).toISOString(),
+      };
+      expect(await added(port)).toMatchObject([{ id: fired.id, data: '"x"', priority: 3, headers }]);
+      expect(fired).toMatchObject({ queue: QUEUE, state: "ready", existing: false });
+      const { next, lastAt } = await one(port);
+      expect({ next: next[0], lastAt }).toEqual({ next: startedAt + HOUR, lastAt: null });
+      await port.pauseSchedule("s", true);
+      await port.fireSchedule("s");
+      expect(await added(port)).toHaveLength(2);
+      await refused(() => port.fireSchedule("other"), "INVALID");
+    });
+
     test("schedules are listed by name, with all fields", async () => {
       const { port, startedAt } = await start();
       await define(port, { cron: "0 3 * * *", tz: "Europe/London", missed: "all" }, "b");
       await define(port, { every: HOUR }, "a");
       const first = Date.parse("2026-01-01T03:00:00Z");
-      expect(await port.schedules()).toMatchObject([
+      expect((await port.schedules()).items).toMatchObject([
         { name: "a", cron: null, tz: null, every: HOUR, missed: "once" },
         {
           ...{ name: "b", cron: "0 3 * * *", tz: "Europe/London", every: null, missed: "all" },
@@ -103,7 +122,7 @@ function firing(start: Start): void {
           ...{ paused: false, lastAt: null, createdAt: startedAt, error: null },
         },
       ]);
-      expect(await port.schedules("nobody")).toEqual([]);
+      expect((await port.schedules({ name: "nobody" })).items).toEqual([]);
     });
 
     test("a firing wakes a waiting claim", async () => {
@@ -289,7 +308,7 @@ function changing(start: Start): void {
       expect(await port.unschedule("s")).toBe(false);
       await clock.advance(3 * MINUTE);
       expect(await depths(port)).toEqual({ ready: 1 });
-      expect(await port.schedules()).toEqual([]);
+      expect((await port.schedules()).items).toEqual([]);
       await refused(() => port.pauseSchedule("s", true), "INVALID", "no schedule");
     });
 
@@ -297,7 +316,7 @@ function changing(start: Start): void {
       const { port, clock } = await start();
       const every = [MINUTE, 2 * MINUTE, MINUTE, 2 * MINUTE];
       await Promise.all(every.map((ms) => define(port, { every: ms })));
-      expect(await port.schedules()).toHaveLength(1);
+      expect((await port.schedules()).items).toHaveLength(1);
       await define(port, { every: MINUTE });
       await clock.advance(MINUTE);
       expect(await depths(port)).toEqual({ ready: 1 });
@@ -340,6 +359,7 @@ function refusing(start: Start): void {
       ["a pattern with too few fields", { cron: "* * *" }, "cron"],
       ["an invalid pattern", { cron: "61 * * * *" }, "minute"],
       ["a pattern that never fires", { cron: "0 0 30 2 *" }, "never"],
+      ["a pattern of more than 256 characters", { cron: `${"0,".repeat(125)}0 * * * *` }, "cron"],
       ["a pattern that is a number", { cron: 5 }, "cron"],
       ["an unknown time zone", { cron: "* * * * *", tz: "Mars/Base" }, "tz"],
       ["a time zone for an interval", { every: MINUTE, tz: "UTC" }, "tz"],
@@ -358,7 +378,7 @@ function refusing(start: Start): void {
     test.each(bad)("a schedule is refused for %s", async (_, fields, word) => {
       const { port } = together();
       await refused(() => define(port, no(fields)), "INVALID", word);
-      expect(await port.schedules()).toEqual([]);
+      expect((await port.schedules()).items).toEqual([]);
     });
 
     test.each(["", "a b", "-a", "x".repeat(129), 7, null])(
@@ -395,7 +415,7 @@ export function sharedSchedules(start: Start): void {
       await Promise.all(ports.map((each) => define(each, { every: MINUTE })));
       await clock.advance(MINUTE);
       expect(await depths(port)).toEqual({ ready: 1 });
-      expect(await ports[2]!.schedules()).toHaveLength(1);
+      expect((await ports[2]!.schedules()).items).toHaveLength(1);
     });
   });
 }

@@ -245,7 +245,7 @@ export function sessions(start: Start): void {
       await port.retire(worker.session);
       await clock.advance(MINUTE);
       expect(await stateOf(port, id)).toBe("claimed");
-      expect((await port.workers()).map((one) => one.id)).toEqual(["w"]);
+      expect((await port.workers()).items.map((one) => one.id)).toEqual(["w"]);
       hang();
       await clock.advance(31 * SECOND);
       await refused(() => ack(port, held), "CLAIM_LOST");
@@ -262,7 +262,7 @@ export function sessions(start: Start): void {
       await refused(() => ack(port, held[0]!), "CLAIM_LOST");
       expect(await port.task(id!)).toMatchObject({ state: "ready", attempt: 2 });
       expect(await port.history(id!)).toMatchObject([{ outcome: "lost", worker: "w" }]);
-      expect(await port.workers()).toEqual([]);
+      expect((await port.workers()).items).toEqual([]);
       expect((await claimNames(port)).toSorted()).toEqual(["1", "2", "3"]);
     });
 
@@ -288,7 +288,7 @@ export function sessions(start: Start): void {
       expect({ lost, isNew: session !== worker.session }).toEqual({ lost: [], isNew: true });
       await refused(() => worker.claim(), "CLAIM_LOST");
       await port.leave(worker.session, { lost: true });
-      expect(await port.workers()).toMatchObject([{ id: "w", claims: 2 }]);
+      expect((await port.workers()).items).toMatchObject([{ id: "w", claims: 2 }]);
       await clock.advance(3 * LEASE);
       for (const each of held) expect(await ack(port, each)).toBe("done");
       expect(await claim(port, { worker: "w", session })).toHaveLength(1);

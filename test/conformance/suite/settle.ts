@@ -104,7 +104,7 @@ export function settle(start: Start): void {
       expect(await port.task(id)).toEqual(before);
       expect(await port.history(id)).toEqual([]);
       expect(await depths(port, "next")).toEqual({});
-      expect((await port.queues()).map(({ name }) => name)).toEqual(["next", QUEUE]);
+      expect((await port.queues()).items.map(({ name }) => name)).toEqual(["next", QUEUE]);
       expect(await ack(port, held, "result", adds.slice(0, 1))).toBe("done");
     });
 
@@ -189,12 +189,35 @@ export function settle(start: Start): void {
       for (let times = 0; times < 5; times++) expect(await release(port, await claimOne(port))).toBe("ready");
     });
 
+    test("a task that is released with a delay returns after it, and its attempt does not count", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port, { maxAttempts: 1 });
+      await addNamed(port, ["later"]);
+      expect(await release(port, await claimOne(port), { delay: MINUTE })).toBe("scheduled");
+      await clock.advance(MINUTE - 1);
+      expect(await port.task(id)).toMatchObject({ state: "scheduled" });
+      await clock.advance(1);
+      // At its old position: before the task that was added after it.
+      expect(await claimOne(port)).toMatchObject({ id, attempt: 1 });
+      expect(await claimNames(port)).toEqual(["later"]);
+      expect(await port.history(id)).toMatchObject([{ attempt: 1, outcome: "released" }]);
+    });
+
+    test("a head that is released with a delay blocks its group until it has returned", async () => {
+      const { port, clock } = await start();
+      await addNamed(port, ["1", "2"], { groupKey: "g" });
+      await release(port, await claimOne(port), { delay: MINUTE });
+      expect(await claimNames(port)).toEqual([]);
+      await clock.advance(MINUTE);
+      expect(await claimNames(port)).toEqual(["1"]);
+    });
+
     test("a release adds a row to the ledger only if the work had started", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
-      await release(port, await claimOne(port), false);
+      await release(port, await claimOne(port), { started: false });
       expect(await port.history(id)).toEqual([]);
-      await release(port, await claimOne(port), true);
+      await release(port, await claimOne(port));
       expect(await port.history(id)).toMatchObject([{ attempt: 1, outcome: "released", error: null }]);
     });
   });

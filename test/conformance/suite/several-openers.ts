@@ -174,7 +174,7 @@ export function severalOpeners(start: Start): void {
         const [here, there] = index % 2 ? [a, b] : [b, a];
         await subscribed(here, group);
         expect(await publish(there)).toHaveLength(index + 1);
-        expect(await there.subscriptions()).toHaveLength(index + 1);
+        expect((await there.subscriptions()).items).toHaveLength(index + 1);
       }
       await a.unsubscribe("order.placed", "g0");
       expect(await publish(b)).toHaveLength(5);
@@ -206,14 +206,14 @@ export function severalOpeners(start: Start): void {
       }
       busy.abort();
       await publishing;
-      expect(await a.subscriptions()).toEqual([]);
-      expect(await b.queues()).toEqual([]);
+      expect((await a.subscriptions()).items).toEqual([]);
+      expect((await b.queues()).items).toEqual([]);
     });
 
     test("concurrent subscribes of several openers make one subscription", async () => {
       const { a, b } = await two();
       await Promise.all(numbered(10).map((_, i) => subscribed(i % 2 ? a : b, "g")));
-      expect(await a.subscriptions()).toHaveLength(1);
+      expect((await a.subscriptions()).items).toHaveLength(1);
       expect(await publish(b)).toHaveLength(1);
       const removed = await Promise.all([a, b, a, b].map((port) => port.unsubscribe("order.placed", "g")));
       expect(removed.filter(Boolean)).toHaveLength(1);
@@ -326,7 +326,7 @@ export function severalOpeners(start: Start): void {
       await addOne(a);
       await b.pause(QUEUE, true);
       expect(await claim(a)).toEqual([]);
-      expect((await a.queues())[0]!.paused).toBe(true);
+      expect((await a.queues()).items[0]!.paused).toBe(true);
     });
 
     test("an opener gets the events of another as they happen", async () => {
@@ -345,7 +345,7 @@ export function severalOpeners(start: Start): void {
       const { a, b } = await two();
       const here = await joinWorker(a, "here");
       const there = await joinWorker(b, "there");
-      expect((await a.workers()).map(({ id }) => id)).toEqual(["here", "there"]);
+      expect((await a.workers()).items.map(({ id }) => id)).toEqual(["here", "there"]);
       expect((await b.stats(QUEUE)).workers).toBe(2);
       await addOne(a);
       await nack(a, await here.claimOne());
@@ -391,7 +391,7 @@ export function severalOpeners(start: Start): void {
       const again = (await another()).port;
       expect(await depths(again)).toEqual({ done: 1, claimed: 1, ready: 1, scheduled: 1 });
       expect((await again.task(ids[0]!)).result).toBe("r");
-      expect((await again.queues())[0]!.policy).toMatchObject({ lease: LEASE, maxAttempts: 3 });
+      expect((await again.queues()).items[0]!.policy).toMatchObject({ lease: LEASE, maxAttempts: 3 });
       expect((await addOne(again, { idempotencyKey: "k" })).existing).toBe(true);
       expect(await ack(again, held!, "late")).toBe("done");
       await clock.advance(SECOND);

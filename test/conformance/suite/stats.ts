@@ -38,6 +38,7 @@ export function stats(start: Start): void {
         failureRate: null,
         serviceTime: null,
         waitTime: null,
+        serviceTimes: null,
         workers: 0,
         heldBack: null,
       });
@@ -141,6 +142,27 @@ export function stats(start: Start): void {
       await clock.advance(2 * SECOND);
       await nack(port, second);
       expect(await port.stats(QUEUE)).toMatchObject({ waitTime: 4 * SECOND, serviceTime: 3 * SECOND });
+    });
+
+    test("stats show how the times of the last successes are distributed", async () => {
+      const { port, clock } = await start();
+      await addNamed(port, numbered(11));
+      const held = await claim(port, { max: 11, lease: HOUR });
+      for (const each of held.slice(0, 10)) {
+        await clock.advance(SECOND);
+        await ack(port, each);
+      }
+      await clock.advance(MINUTE);
+      await nack(port, held[10]!);
+      const times = {
+        count: 10,
+        mean: 5_500,
+        p50: 5 * SECOND,
+        p90: 9 * SECOND,
+        p99: 10 * SECOND,
+        max: 10 * SECOND,
+      };
+      expect((await port.stats(QUEUE)).serviceTimes).toEqual(times);
     });
 
     test("stats count lost leases and rejects as failures, and ignore releases", async () => {

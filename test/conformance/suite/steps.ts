@@ -150,7 +150,7 @@ export function steps(start: Start): void {
         attempt: 1,
       });
       expect((await port.stats(QUEUE)).depth).toMatchObject({ parked: 1, ready: 0, claimed: 0 });
-      expect((await port.workers())[0]!.claims).toBe(0);
+      expect((await port.workers()).items[0]!.claims).toBe(0);
       expect(await claim(port)).toEqual([]);
       expect(await port.signal(id, "approval", '{"by":"ada"}')).toBe(true);
       const again = await claimOne(port);
@@ -180,7 +180,7 @@ export function steps(start: Start): void {
       const next = waiting(port);
       await clock.advance(1);
       expect((await next)[0]!.id).toBe(id);
-      expect(await port.steps(id)).toEqual([{ kind: "lapsed", name: "approval", value: null }]);
+      expect(await port.steps(id)).toEqual([{ kind: "timeout", name: "approval", value: null }]);
       // Too late: the handler already knows of the timeout.
       expect(await port.signal(id, "approval", null)).toBe(false);
     });

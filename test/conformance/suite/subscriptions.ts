@@ -35,10 +35,10 @@ function lifetime(start: Start): void {
       expect(await port.subscribe(TOPIC, "a", { maxDepth: 5 })).toMatchObject({ maxDepth: 5 });
       expect(await port.subscribe(TOPIC, "a", {})).toMatchObject({ maxDepth: 5 });
       expect(await port.subscribe(TOPIC, "a", { ttl: HOUR })).toMatchObject({ maxDepth: 5, ttl: HOUR });
-      expect(await port.subscriptions()).toEqual([
+      expect((await port.subscriptions()).items).toEqual([
         { pattern: TOPIC, group: "a", queue: queueOf("a"), createdAt: startedAt },
       ]);
-      expect((await port.queues()).map(({ name }) => name)).toEqual([queueOf("a")]);
+      expect((await port.queues()).items.map(({ name }) => name)).toEqual([queueOf("a")]);
     });
 
     test("a create-only subscribe creates a subscription, and does not change its policy", async () => {
@@ -46,7 +46,7 @@ function lifetime(start: Start): void {
       const create = { create: true };
       expect(await port.subscribe(TOPIC, "a", { maxDepth: 5 }, create)).toMatchObject({ maxDepth: 5 });
       expect(await port.subscribe(TOPIC, "a", { maxDepth: 1 }, create)).toMatchObject({ maxDepth: 5 });
-      expect(await port.subscriptions()).toHaveLength(1);
+      expect((await port.subscriptions()).items).toHaveLength(1);
     });
 
     test("subscriptions are listed in the order of creation, all or those that a topic reaches", async () => {
@@ -59,7 +59,7 @@ function lifetime(start: Start): void {
       ] as const)
         await port.subscribe(pattern, group, {});
       const named = async (topic?: string) =>
-        (await port.subscriptions(topic)).map(({ pattern, group }) => `${pattern} ${group}`);
+        (await port.subscriptions({ topic })).items.map(({ pattern, group }) => `${pattern} ${group}`);
       expect(await named()).toEqual(["z.* b", "# a", "a c", "z.* a"]);
       expect(await named("z.y")).toEqual(["z.* b", "# a", "z.* a"]);
       expect(await named("y")).toEqual(["# a"]);
@@ -142,7 +142,7 @@ function removal(start: Start): void {
       await refused(() => port.task(gone!.id), "TASK_NOT_FOUND");
       await refused(() => ack(port, held), "CLAIM_LOST");
       expect(await port.task(kept!.id)).toMatchObject({ queue: b });
-      expect((await port.queues()).map(({ name }) => name)).toEqual([b]);
+      expect((await port.queues()).items.map(({ name }) => name)).toEqual([b]);
       expect((await publish(port)).map(({ queue }) => queue)).toEqual([b]);
     });
 
@@ -170,7 +170,7 @@ function removal(start: Start): void {
       const [queue] = await subscribed(port, "a", "b");
       await publish(port);
       await port.drop(queue!);
-      expect((await port.subscriptions()).map(({ group }) => group)).toEqual(["b"]);
+      expect((await port.subscriptions()).items.map(({ group }) => group)).toEqual(["b"]);
       expect(await publish(port)).toHaveLength(1);
     });
 
@@ -217,7 +217,8 @@ function refusals(start: Start): void {
     test.each(topics)("the topic %j is refused", async (topic) => {
       const { port } = together();
       await refused(() => publish(port, { topic: no(topic) }), "INVALID", "topic", "order.placed");
-      if (topic !== undefined) await refused(() => port.subscriptions(no(topic)), "INVALID", "topic");
+      if (topic !== undefined)
+        await refused(() => port.subscriptions({ topic: no(topic) }), "INVALID", "topic");
     });
 
     test.each(patterns)("the pattern %j is refused", async (pattern) => {
@@ -240,7 +241,7 @@ function refusals(start: Start): void {
     test("a subscribe with an invalid policy is refused, and creates nothing", async () => {
       const { port } = together();
       await refused(() => port.subscribe(TOPIC, "a", { maxDepth: -1 }), "INVALID", "maxDepth");
-      expect(await port.subscriptions()).toEqual([]);
+      expect((await port.subscriptions()).items).toEqual([]);
     });
 
     const messages: [string, Partial<NewMessage>, string][] = [

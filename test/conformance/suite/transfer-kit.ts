@@ -128,7 +128,7 @@ async function fillVerifiedQueue(port: Port): Promise<void> {
   await ack(port, refusedOne, '"bad"');
   const verdicts = await claim(port, { queues: [verificationQueue(CHECKED)], max: 10 });
   const verdict = verdicts[1]!;
-  await release(port, verdicts[0]!, false);
+  await release(port, verdicts[0]!, { started: false });
   const of = { id: refusedOne.id, fence: refusedOne.fence, queue: CHECKED, attempt: 1 };
   await port.settle(verdict, { kind: "refuse", of, feedback: "not good" });
 }
@@ -149,7 +149,7 @@ async function fillRuns(port: Port): Promise<void> {
 
 /** Everything that a reader can see. Equal for two stores with the same content. */
 export async function snapshotOf(port: Port): Promise<unknown> {
-  const queues = await port.queues();
+  const queues = (await port.queues()).items;
   const tasks: TaskRecord[] = [];
   const stats: unknown[] = [];
   for (const { name: queue } of queues) {
@@ -172,9 +172,9 @@ export async function snapshotOf(port: Port): Promise<unknown> {
   for (const { name } of queues) dead.push(await port.patterns(name, "fingerprint", 10));
   return {
     ...{ queues, stats, tasks, details, runs, dead },
-    subscriptions: await port.subscriptions(),
-    schedules: await port.schedules(),
-    pipelines: await port.pipelines(),
+    subscriptions: (await port.subscriptions()).items,
+    schedules: (await port.schedules()).items,
+    pipelines: (await port.pipelines()).items,
   };
 }
 
@@ -190,7 +190,7 @@ export async function copyStore(
 /** All tasks that can be claimed now, by queue, in the order of the claims. */
 export async function claimAll(port: Port): Promise<Record<string, unknown[]>> {
   const order: Record<string, unknown[]> = {};
-  for (const { name } of await port.queues()) {
+  for (const { name } of (await port.queues()).items) {
     const tasks = await claim(port, { queues: [name], max: 1_000 });
     order[name] = tasks.map(({ id, attempt, stepped, feedback, run }) => ({
       id,

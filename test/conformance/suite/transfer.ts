@@ -235,7 +235,7 @@ export function transfer(start: Start): void {
       const held = await claimOne(from);
       await refused(() => moveStore(source, target), "UNAVAILABLE", "1 task", "--wait");
       expect(await claimNames(from)).toEqual(["b"]);
-      expect(await to.queues()).toEqual([]);
+      expect((await to.queues()).items).toEqual([]);
       await ack(from, held);
     });
 
@@ -254,7 +254,9 @@ export function transfer(start: Start): void {
       await ack(from, held);
       await moving;
       expect(await claimNames(to)).toEqual(["b", "added meanwhile"]);
-      expect((await to.queues()).filter(({ paused }) => paused).map(({ name }) => name)).toEqual(["paused"]);
+      expect((await to.queues()).items.filter(({ paused }) => paused).map(({ name }) => name)).toEqual([
+        "paused",
+      ]);
     });
 
     test("a move that was interrupted while it waited for claims can be cancelled", async () => {

@@ -81,7 +81,7 @@ export function unhold(start: Start): void {
       const { port, clock } = await start();
       expect(await port.unhold(QUEUE)).toBe(false);
       expect(await port.unhold(QUEUE, "g")).toBe(false);
-      expect(await port.queues()).toEqual([]);
+      expect((await port.queues()).items).toEqual([]);
       await addOne(port, { groupKey: "g" });
       expect(await port.unhold(QUEUE, "g")).toBe(false);
       await hold(port, SECOND);

@@ -123,12 +123,12 @@ export function verification(start: Start): void {
     await addOne(port);
     await verifying(port);
     await port.drop(QUEUE);
-    expect(await port.queues()).toEqual([]);
+    expect((await port.queues()).items).toEqual([]);
     // A queue that only has such a name is kept.
     await port.declare(QUEUE, {});
     await port.declare(VERIFIERS, {});
     await port.drop(QUEUE);
-    expect((await port.queues()).map(({ name }) => name)).toEqual([VERIFIERS]);
+    expect((await port.queues()).items.map(({ name }) => name)).toEqual([VERIFIERS]);
   });
 
   describe("results in a verified queue", () => {
@@ -211,8 +211,8 @@ export function verification(start: Start): void {
       const { asking } = await verifying(port);
       await refuse(port, asking);
       expect(await port.steps(id)).toEqual([
-        { kind: "lapsed", name: "payment", value: null },
         { kind: "signal", name: "approval", value: "yes" },
+        { kind: "timeout", name: "payment", value: null },
       ]);
       expect(await claimOne(port)).toMatchObject({ stepped: true, feedback: "too short" });
     });

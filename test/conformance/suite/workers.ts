@@ -19,35 +19,35 @@ export function workers(start: Start): void {
       const session = await port.join(info, LEASE, () => {});
       await addNamed(port, ["1", "2", "3"]);
       const held = await claim(port, { worker: "id-1", session, max: 2 });
-      expect(await port.workers()).toEqual([
+      expect((await port.workers()).items).toEqual([
         { ...info, joinedAt: startedAt + SECOND, silentFor: 0, claims: 2 },
       ]);
       await ack(port, held[0]!);
-      expect(await port.workers()).toMatchObject([{ claims: 1 }]);
+      expect((await port.workers()).items).toMatchObject([{ claims: 1 }]);
     });
 
     test("the list of workers can be limited to one queue", async () => {
       const { port } = await start();
       await joinWorker(port, "a", { queues: ["x", "y"] });
       await joinWorker(port, "b", { queues: ["y"] });
-      expect((await port.workers("x")).map(({ id }) => id)).toEqual(["a"]);
-      expect((await port.workers("y")).map(({ id }) => id)).toEqual(["a", "b"]);
-      expect(await port.workers("z")).toEqual([]);
-      expect(await port.workers()).toHaveLength(2);
+      expect((await port.workers({ queue: "x" })).items.map(({ id }) => id)).toEqual(["a"]);
+      expect((await port.workers({ queue: "y" })).items.map(({ id }) => id)).toEqual(["a", "b"]);
+      expect((await port.workers({ queue: "z" })).items).toEqual([]);
+      expect((await port.workers()).items).toHaveLength(2);
     });
 
     test("a worker that leaves disappears from the list", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       await port.leave(worker.session);
-      expect(await port.workers()).toEqual([]);
+      expect((await port.workers()).items).toEqual([]);
     });
 
     test("a worker with heartbeats stays in the list", async () => {
       const { port, clock } = await start();
       await joinWorker(port, "w");
       await clock.advance(10 * LEASE);
-      const [worker] = await port.workers();
+      const [worker] = (await port.workers()).items;
       expect(worker!.silentFor).toBeLessThanOrEqual(LEASE / 3);
     });
 
@@ -56,16 +56,16 @@ export function workers(start: Start): void {
       await joinWorker(port, "w");
       hang();
       await clock.advance(LEASE - 1);
-      expect(await port.workers()).toMatchObject([{ id: "w", silentFor: LEASE - 1 }]);
+      expect((await port.workers()).items).toMatchObject([{ id: "w", silentFor: LEASE - 1 }]);
       await clock.advance(1);
-      expect(await port.workers()).toEqual([]);
+      expect((await port.workers()).items).toEqual([]);
     });
 
     test("several instances may share a name", async () => {
       const { port } = await start();
       await joinWorker(port, "a", { name: "mailer" });
       await joinWorker(port, "b", { name: "mailer" });
-      expect((await port.workers()).map(({ name }) => name)).toEqual(["mailer", "mailer"]);
+      expect((await port.workers()).items.map(({ name }) => name)).toEqual(["mailer", "mailer"]);
     });
   });
 }

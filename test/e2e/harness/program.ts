@@ -26,7 +26,7 @@ export interface ProgramOptions {
 }
 
 /** Only a failing test reaches this. Long enough for a busy machine. */
-const PATIENCE_MS = 25_000;
+const PATIENCE_MS = 60_000;
 
 /**
  * A process that runs one of programs/. Everything that it says is recorded, so that waiting for something that was

@@ -91,7 +91,7 @@ export function actsOf(dibs: Dibs, policy?: QueuePolicyOptions, name = "work") {
 export const KEPT_LEASE_MS = 3_000;
 
 const LOOK_EVERY_MS = 50;
-const PATIENCE_MS = 25_000;
+const PATIENCE_MS = 60_000;
 
 /** For what only the store knows: checks again and again until it is true. */
 export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {

@@ -51,7 +51,7 @@ const KINDS: [what: string, bring: (engine: Engine) => Promise<string>, due: str
       await claimEach(engine, await joinAs(engine, "gone"));
       return id;
     },
-    `UPDATE dibs.session SET beat_at = $1 * 0`,
+    `UPDATE dibs.session SET heartbeat_at = $1 * 0`,
   ],
   [
     "groups may go on",

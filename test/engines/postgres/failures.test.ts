@@ -10,7 +10,7 @@ import type { Hint } from "../../../src/engine/engine.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { channelOf } from "../../../src/engines/postgres/connection/notifier.ts";
-import { LIFE } from "../../../src/engines/postgres/connection/incarnation.ts";
+import { INCARNATION } from "../../../src/engines/postgres/connection/incarnation.ts";
 import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { open, type Queue } from "../../../src/index.ts";
 import type { Proxy } from "../../proxy.ts";
@@ -537,7 +537,7 @@ test("a worker that is cut off loses its claims, cannot settle them later, and o
   expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
 });
 
-test("work waits for a standby until it is promoted, and then goes on with a server that has begun another life", async () => {
+test("work waits for a standby until it is promoted, and then goes on with a server in another incarnation", async () => {
   const primary = await server();
   const dibs = await open(primary.url);
   onTestFinished(() => dibs.close());
@@ -547,7 +547,7 @@ test("work waits for a standby until it is promoted, and then goes on with a ser
   const lifeOf = async (): Promise<string> => {
     const client = new Client({ connectionString: primary.url });
     await client.connect();
-    const { rows } = await client.query<{ token: string }>(LIFE);
+    const { rows } = await client.query<{ token: string }>(INCARNATION);
     await client.end();
     return rows[0]!.token;
   };

@@ -450,7 +450,7 @@ test("floors are raised also where nobody claims", () => {
 test("where floors cannot be raised it is tried more and more seldom, with more patience", () => {
   const time = { now: 0 };
   const raising = new Raising({ now: () => time.now });
-  raising.noteStirred(["a"]);
+  raising.noteLoweredFloors(["a"]);
   const tries: { waited: number; patience: number }[] = [];
   while (tries.length < 6) {
     const asked = time.now;

@@ -26,7 +26,7 @@ test("none is sent behind a claim that is refused, while something that it asked
   const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const query = link.query.bind(link);
   link.query = async (sql, values) => {
-    const isHorizon = sql.includes("min(beat_at + lease)");
+    const isHorizon = sql.includes("min(heartbeat_at + lease)");
     if (isHorizon) asked.resolve();
     const answered = await query(sql, values);
     if (isHorizon) await answer.promise;

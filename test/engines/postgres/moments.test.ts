@@ -188,8 +188,8 @@ test("a signal wakes the task that comes to wait for it while it is sent", async
   await untilOneWaits(client, schema);
   // As others do that send the first signal, claim the task, and park it again.
   await client.query(`
-    WITH old AS (DELETE FROM ${schema}.scheduled RETURNING queue, pos, task, due, failures, holds_group)
-    INSERT INTO ${schema}.scheduled SELECT pos, task, due, queue, failures, holds_group, 'second' FROM old`);
+    WITH old AS (DELETE FROM ${schema}.scheduled RETURNING queue, pos, task, due, failures, blocks_group)
+    INSERT INTO ${schema}.scheduled SELECT pos, task, due, queue, failures, blocks_group, 'second' FROM old`);
   await client.query("COMMIT");
   expect(await running).toEqual({ kept: true, state: "ready" });
   expect(await claimAll(here)).toHaveLength(1);

@@ -45,7 +45,7 @@ test("a transaction of another database with a store of its own is refused, and 
   await claim!.ack();
 });
 
-test("so is one of a copy of the store, in another database or of another life", async () => {
+test("so is one of a copy of the store, in another database or of another incarnation of the server", async () => {
   const here = await freshDatabase(onTestFinished);
   const name = new URL(here).pathname.slice(1);
   await (await open(here)).close();
@@ -62,7 +62,7 @@ test("so is one of a copy of the store, in another database or of another life",
 
   // As a server's that was started beside this one: a table that is not logged is empty there.
   const beside = await begun(here);
-  await beside.query("UPDATE dibs.life SET token = 'another'");
+  await beside.query("UPDATE dibs.incarnation SET token = 'another'");
   await expect(queue.add(1, { tx: beside })).rejects.toMatchObject(saying("INVALID", "a copy of this store"));
 });
 
@@ -71,7 +71,7 @@ test("a store that was made anew, or whose server has crashed, is known again", 
   await client.query("BEGIN");
   await queue.add(1, { tx: client });
   await client.query("COMMIT");
-  await client.query(`UPDATE ${place.schema}.life SET token = 'another'`);
+  await client.query(`UPDATE ${place.schema}.incarnation SET token = 'another'`);
   await client.query("BEGIN");
   await queue.add(2, { tx: client });
   await client.query("COMMIT");

@@ -70,7 +70,8 @@ describe.concurrent("while a server is silent:", () => {
       waits.push(waitFor(call, askedAt));
       await sleep(patience / 6);
     }
-    for (const waited of await Promise.all(waits)) expect(waited).toBeLessThan(patience * 1.6);
+    // One after the other, the last would wait for five times as long as the first.
+    for (const waited of await Promise.all(waits)) expect(waited).toBeLessThan(patience * 3);
     cut.proxy.mend();
     await port.add([{ queue: "work", data: "{}" }]);
   });

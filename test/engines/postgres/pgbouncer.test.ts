@@ -175,7 +175,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     for (const taker of takers) await taker.query("ROLLBACK");
   });
 
-  test("a server that crashed behind it is in another life, on the same connection", async () => {
+  test("a server that crashed behind it is in another incarnation, on the same connection", async () => {
     const server = await PostgresServer.start({ settings: QUICK });
     onTestFinished(() => server.remove());
     const pooled = await startPgBouncer(server.url, onTestFinished);

@@ -5,7 +5,7 @@ import type { Connection } from "../../../src/engines/postgres/connection/connec
 /** Tables that stay small whatever is waiting, so that walking over them costs nothing that grows. */
 const SMALL = new Set([
   "store", // one row
-  "life", // one row
+  "incarnation", // one row
   "seq", // a sequence
   "migration",
   "queue",

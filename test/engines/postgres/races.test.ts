@@ -27,7 +27,7 @@ test("what is added to a worker's group while that worker is found to be dead is
   const adding = run(there, { verb: "add", tasks: [named("2", "g")] });
   await untilOneWaits(locking, schema);
   // It was alive when the other one looked.
-  await looking.query(`UPDATE ${schema}.session SET beat_at = 0; DELETE FROM ${schema}.floor`);
+  await looking.query(`UPDATE ${schema}.session SET heartbeat_at = 0; DELETE FROM ${schema}.floor`);
   const { next } = await run(here, { verb: "housekeep" });
   await locking.query("COMMIT");
   await adding;
@@ -141,7 +141,7 @@ test("how a part ended stays on its run's record, also where its task is removed
   // As another process does that settles the other part.
   await locking.query("BEGIN");
   const gathered = await locking.query(
-    `UPDATE ${schema}.run_part SET brought = false, result = NULL, result_bytes = NULL WHERE brought`,
+    `UPDATE ${schema}.run_part SET awaits_join = false, result = NULL, result_bytes = NULL WHERE awaits_join`,
   );
   expect(gathered.rowCount).toBe(1);
   const pruning = run(here, { verb: "prune", limit: 10 });
@@ -224,7 +224,7 @@ test("a task keeps the signal that it gets while it becomes due", async () => {
   const { place, here, there } = await setUp();
   const [added] = await run(here, { verb: "add", tasks: [named("1")] });
   for (const task of await claimAll(here)) await run(here, failed(task, 1));
-  const pause = await pauseIn(place, "holds_group%FOR UPDATE OF scheduled");
+  const pause = await pauseIn(place, "blocks_group%FOR UPDATE OF scheduled");
   const claiming = claimAll(here);
   await pause.reached();
   expect(await run(there, signalled(added!.id))).toEqual({ kept: true, state: "scheduled" });

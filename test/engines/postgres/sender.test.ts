@@ -13,15 +13,15 @@ const settle = (id: string): Op => ({
 });
 const claim = (max: number): Op => ({ verb: "claim", queues: ["work"], max, worker: "w" });
 
-/** A connection whose transactions are sent on, answered and lost when the test says so. */
+/** A sender whose transactions are answered, or fail, when the test says so. */
 function makeSender({ isLost = false } = {}) {
   const sent: {
     ops: readonly Op[];
     onSent: () => void;
-    answer: (ran?: Partial<BatchResult>) => Promise<void>;
+    answer: (result?: Partial<BatchResult>) => Promise<void>;
     fail: () => Promise<void>;
   }[] = [];
-  const reach = {
+  const store = {
     isLost,
     run: (ops: readonly Op[], { onSent }: RunOptions) =>
       new Promise((resolve, reject) => {
@@ -29,8 +29,8 @@ function makeSender({ isLost = false } = {}) {
         sent.push({
           ops: [...ops],
           onSent: onSent!,
-          answer: (ran = {}) => {
-            resolve({ outcomes, hint: {}, noticed: false, stirred: [], ...ran });
+          answer: (result = {}) => {
+            resolve({ outcomes, hint: {}, hasNotices: false, loweredFloors: [], ...result });
             return turn();
           },
           fail: () => {
@@ -40,19 +40,19 @@ function makeSender({ isLost = false } = {}) {
         });
       }),
   } as unknown as ReconnectingStore;
-  return { sender: new Sender(reach), sent };
+  return { sender: new Sender(store), sent };
 }
 
 const okOf = ({ outcomes }: BatchResult): unknown[] =>
   outcomes.map((outcome) => (outcome as { ok: unknown }).ok);
 
-test("batches that come while others are under way share the next transaction", async () => {
+test("batches that arrive while another is in progress share the next transaction", async () => {
   const { sender, sent } = makeSender();
   const ops = ["a", "b", "c", "d"].map(settle);
-  const answers = ops.map((op) => sender.runTogether([op]));
+  const answers = ops.map((op) => sender.runCoalesced([op]));
   await turn();
   expect(sent.map((each) => each.ops)).toEqual([ops]);
-  const late = sender.runTogether([settle("e")]);
+  const late = sender.runCoalesced([settle("e")]);
   await turn();
   expect(sent).toHaveLength(1);
   sent[0]!.onSent();
@@ -64,22 +64,31 @@ test("batches that come while others are under way share the next transaction", 
   expect(okOf(await late)).toEqual([settle("e")]);
 });
 
-test("what follows from their commit is told once", async () => {
+test("the effects of a coalesced commit are reported to one caller only", async () => {
   const { sender, sent } = makeSender();
-  const [first, second] = [sender.runTogether([settle("a")]), sender.runTogether([settle("b")])];
+  const [first, second] = [sender.runCoalesced([settle("a")]), sender.runCoalesced([settle("b")])];
   await turn();
-  await sent[0]!.answer({ hint: { ready: { work: 2 } }, noticed: true, stirred: ["work"], changed: true });
-  expect(await first).toMatchObject({ hint: { ready: { work: 2 } }, noticed: true, stirred: ["work"] });
-  expect(await second).toMatchObject({ hint: {}, noticed: false, stirred: [], changed: true });
+  await sent[0]!.answer({
+    hint: { ready: { work: 2 } },
+    hasNotices: true,
+    loweredFloors: ["work"],
+    changed: true,
+  });
+  expect(await first).toMatchObject({
+    hint: { ready: { work: 2 } },
+    hasNotices: true,
+    loweredFloors: ["work"],
+  });
+  expect(await second).toMatchObject({ hint: {}, hasNotices: false, loweredFloors: [], changed: true });
 });
 
-test("a claim for many goes by itself, and so does what waits for others", async () => {
+test("a large claim is the last of its coalesced batch, and a batch that is not coalesced stays single", async () => {
   const { sender, sent } = makeSender();
-  void sender.runTogether([settle("a")]);
-  void sender.runTogether([claim(500)]);
-  void sender.runTogether([claim(500)]);
-  void sender.run([settle("b")], { after: Promise.resolve() });
-  void sender.runTogether([settle("c")]);
+  void sender.runCoalesced([settle("a")]);
+  void sender.runCoalesced([claim(500)]);
+  void sender.runCoalesced([claim(500)]);
+  void sender.run([settle("b")]);
+  void sender.runCoalesced([settle("c")]);
   for (let i = 0; i < 5; i++) {
     await turn();
     sent.at(-1)!.onSent();
@@ -92,20 +101,19 @@ test("a claim for many goes by itself, and so does what waits for others", async
   ]);
 });
 
-test("who shares a transaction that fails is told so, each", async () => {
+test("every caller of a coalesced batch gets the error if it fails", async () => {
   const { sender, sent } = makeSender();
-  const answers = [sender.runTogether([settle("a")]), sender.runTogether([settle("b")])];
-  const told = Promise.allSettled(answers);
+  const answers = [sender.runCoalesced([settle("a")]), sender.runCoalesced([settle("b")])];
+  const settled = Promise.allSettled(answers);
   await turn();
   await sent[0]!.fail();
-  expect((await told).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-  expect(sender.isBusy).toBe(false);
+  expect((await settled).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
 });
 
-test("while the server is away each goes by itself", async () => {
+test("batches are not coalesced while the server is unreachable", async () => {
   const { sender, sent } = makeSender({ isLost: true });
-  void sender.runTogether([settle("a")]);
-  void sender.runTogether([settle("b")]);
+  void sender.runCoalesced([settle("a")]);
+  void sender.runCoalesced([settle("b")]);
   await turn();
   expect(sent[0]!.ops).toEqual([settle("a")]);
 });

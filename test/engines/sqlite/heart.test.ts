@@ -20,7 +20,7 @@ describe("a session", () => {
     await call(engine, { verb: "claim", queues: [QUEUE], max: 1, worker: "busy", session });
     block(LEASE_MS * 1.2);
     expect(ask(other, { verb: "claim", queues: [QUEUE], max: 1, worker: "other" }).tasks).toEqual([]);
-    expect(ask(other, { verb: "workers" })).toMatchObject([{ id: "busy", claims: 1 }]);
+    expect(ask(other, { verb: "workers", limit: 1_000 }).items).toMatchObject([{ id: "busy", claims: 1 }]);
   });
 
   test("lives on while the store's thread is never without work", async () => {
@@ -38,7 +38,7 @@ describe("a session", () => {
       for (let beats = 0, silentFor = 0; beats < 2;) {
         await call(engine, { verb: "add", tasks });
         ask(other, { verb: "housekeep" });
-        const [found] = ask(other, { verb: "workers" });
+        const [found] = ask(other, { verb: "workers", limit: 1_000 }).items;
         expect(found).toMatchObject({ id: "busy" });
         if (found!.silentFor < silentFor) beats++;
         ({ silentFor } = found!);
@@ -55,11 +55,11 @@ describe("a session", () => {
     // Opened before the lease begins: on a busy machine that takes longer than it lasts.
     const other = openStore(path);
     await call(engine, { verb: "join", worker: worker("gone"), lease: 1_000 });
-    expect(ask(other, { verb: "workers" })).toHaveLength(1);
+    expect(ask(other, { verb: "workers", limit: 1_000 }).items).toHaveLength(1);
     await engine.close();
     block(1_010);
     ask(other, { verb: "housekeep" });
-    expect(ask(other, { verb: "workers" })).toEqual([]);
+    expect(ask(other, { verb: "workers", limit: 1_000 }).items).toEqual([]);
   });
 
   test("that was ended by others is told so, once", async () => {
@@ -76,6 +76,8 @@ describe("a session", () => {
     const engine = await openEngine({ clock });
     await call(engine, { verb: "join", worker: worker("w"), lease: 30_000 });
     for (let i = 0; i < 10; i++) await clock.advance(10_000);
-    expect(await call(engine, { verb: "workers" })).toMatchObject([{ id: "w", silentFor: 0 }]);
+    expect((await call(engine, { verb: "workers", limit: 1_000 })).items).toMatchObject([
+      { id: "w", silentFor: 0 },
+    ]);
   });
 });

@@ -91,8 +91,8 @@ function isCostly(detail: string): boolean {
   if (detail.includes("TEMP B-TREE")) return true;
   const scanned = /^SCAN (\w+)/.exec(detail)?.[1];
   if (scanned === undefined || SMALL.has(scanned)) return false;
-  // The values of a VALUES list, and rows that a subquery has found by an index.
-  return !/^SCAN ((\d+ )?CONSTANT ROW|\d+-ROW VALUES CLAUSE|settled|\(subquery)/.test(detail);
+  // The values of a VALUES list or of a JSON array, and rows that a subquery has found by an index.
+  return !/^SCAN (json_each|(\d+ )?CONSTANT ROW|\d+-ROW VALUES CLAUSE|settled|\(subquery)/.test(detail);
 }
 
 /** As many values as the statement takes; which ones does not matter to a plan. */

@@ -73,7 +73,7 @@ function enter(turn: Turn, id: string, task: NewTask): void {
     feedback: undefined,
     lastFence: 0,
     rows: [],
-    holdsGroup: false,
+    blocksGroup: false,
     keptUntil: null,
     steps: new Map(),
   };

@@ -7,7 +7,8 @@ import type {
   NewTask,
   WorkerInfo,
 } from "../../../src/core/task.ts";
-import { BOUNDS, type Notice } from "../../../src/engine/engine.ts";
+import { keyExpiresAt } from "../../../src/core/idempotency.ts";
+import type { Notice } from "../../../src/engine/engine.ts";
 import type { ExpectedTime } from "../machine.ts";
 
 interface DocumentBook {
@@ -26,6 +27,7 @@ export class Books {
   readonly queues = new Map<string, QueueBook>();
   /** In the order of creation. */
   subscriptions: SubscriptionBook[] = [];
+  subscribed = 0;
   readonly documents = new Map<string, DocumentBook>();
   readonly sessions = new Map<number, SessionBook>();
   notices: Notice[] = [];
@@ -67,13 +69,13 @@ export class Books {
   }
 
   isAlive(session: SessionBook | undefined): session is SessionBook {
-    return session !== undefined && session.beatAt + session.lease > this.awake;
+    return session !== undefined && session.heartbeatAt + session.lease > this.awake;
   }
 
   /** The task that a key currently belongs to. */
   keyHolder(queue: string, key: string): KeyBook | undefined {
     const book = this.queues.get(queue)?.keys.get(key);
-    return book && (book.end === null || this.now < book.end.at + BOUNDS.keyAfterEnd) ? book : undefined;
+    return book && (book.end === null || this.now < keyExpiresAt(book.end.at)) ? book : undefined;
   }
 
   isOutlived(entry: Entry): boolean {
@@ -84,7 +86,7 @@ export class Books {
   isLapsed({ holder }: Entry): boolean {
     if (!holder) return false;
     if (holder.session === null) return holder.deadline <= this.awake;
-    return this.sessions.get(holder.session)!.beatAt + holder.lease <= this.awake;
+    return this.sessions.get(holder.session)!.heartbeatAt + holder.lease <= this.awake;
   }
 
   /** Whether another worker could do it: a live worker of its queue that has not failed it. */
@@ -128,7 +130,7 @@ export interface Entry {
   feedback: string | undefined;
   lastFence: number;
   rows: Row[];
-  holdsGroup: boolean;
+  blocksGroup: boolean;
   /** Until then, workers that failed it may not have it. */
   keptUntil: number | null;
   /** Its steps and signals, by kind and name. */
@@ -164,6 +166,7 @@ export interface QueueBook {
 }
 
 export interface SubscriptionBook {
+  id: number;
   pattern: string;
   group: string;
   queue: string;
@@ -178,7 +181,7 @@ export interface KeyBook {
 export interface SessionBook {
   worker: WorkerInfo;
   lease: number;
-  beatAt: number;
+  heartbeatAt: number;
   /** Retired: claims no more. */
   retired: boolean;
 }

@@ -19,7 +19,7 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
   }
   check(mayClaim, `session ${op.session} claimed, and it has ended`);
   const { tasks, passed } = answer<"claim">(outcome);
-  if (session && tasks.length > 0) session.beatAt = books.awake;
+  if (session && tasks.length > 0) session.heartbeatAt = books.awake;
   const expected = choose(turn, op);
   for (let i = 0; i < Math.max(tasks.length, expected.picks.length); i++) {
     const [got, due] = [tasks[i], expected.picks[i]];

@@ -34,8 +34,8 @@ function follow(turn: Turn): Entry[] {
     if (isEnd(record.state)) endTask(turn, entry, record);
     if (record.state === "ready") entry.keptUntil = keptUntil(books, entry);
     else if (record.state !== "claimed") entry.keptUntil = null;
-    if (entry.task.groupKey !== undefined && record.state === "ready" && !entry.holdsGroup) {
-      entry.holdsGroup = true;
+    if (entry.task.groupKey !== undefined && record.state === "ready" && !entry.blocksGroup) {
+      entry.blocksGroup = true;
       entered.push(entry);
     }
   }
@@ -67,7 +67,7 @@ function checkGroups(turn: Turn, entered: Entry[]): void {
   const { books, after } = turn;
   const heads = new Map<string, Entry>();
   for (const entry of books.entries.values()) {
-    if (!entry.holdsGroup) continue;
+    if (!entry.blocksGroup) continue;
     const other = heads.get(groupOf(entry));
     check(!other, () => `tasks ${entry.id} and ${other!.id} run at once in group ${groupOf(entry)}`);
     heads.set(groupOf(entry), entry);
@@ -165,7 +165,10 @@ function checkQueues({ books, after }: Turn): void {
 function checkWorkers({ books, after }: Turn): void {
   const expected = [...books.sessions]
     .filter(([, session]) => books.isAlive(session))
-    .map(([id, { worker, beatAt }]) => `${worker.id} ${books.awake - beatAt} ${books.heldBy(id).length}`);
+    .map(
+      ([id, { worker, heartbeatAt }]) =>
+        `${worker.id} ${books.awake - heartbeatAt} ${books.heldBy(id).length}`,
+    );
   const seen = after.workers.map(({ id, silentFor, claims }) => `${id} ${silentFor} ${claims}`);
   check(
     seen.sort().join() === expected.sort().join(),

@@ -15,7 +15,7 @@ export function checkHousekeep(turn: Turn, outcome: Outcome<"housekeep">): void 
   // A delayed task joins its group when it is due: behind the tasks that are there.
   promoted.sort((a, b) => dueAt(turn, a) - dueAt(turn, b) || a.order - b.order);
   for (const entry of promoted) {
-    if (entry.task.groupKey !== undefined && !entry.holdsGroup) entry.arrival = ++books.arrivals;
+    if (entry.task.groupKey !== undefined && !entry.blocksGroup) entry.arrival = ++books.arrivals;
   }
   for (const task of turn.after.tasks.values()) {
     const entry = books.entries.get(task.id)!;
@@ -51,7 +51,7 @@ function passOne(turn: Turn, { id, before, after }: Change, promoted: Entry[]): 
     turn.expect(entry, "expired");
   } else if (before?.state === "scheduled" || before?.state === "parked") {
     check(before.dueAt !== null && before.dueAt <= books.now, `task ${id} came before it was due`);
-    if (before.waitsFor !== null) entry.steps.set(`lapsed ${before.waitsFor}`, null);
+    if (before.waitsFor !== null) entry.steps.set(`timeout ${before.waitsFor}`, null);
     check(
       after?.state === "ready" || after?.state === "waiting",
       `task ${id} was due and is ${after?.state}`,
@@ -77,7 +77,7 @@ function checkNext(turn: Turn, next: number | null): void {
       times.push(entry.expiresAt - books.now);
     if (entry.holder?.session === null) times.push(entry.holder.deadline - books.awake);
     if (entry.holder != null && entry.holder.session !== null) {
-      times.push(books.sessions.get(entry.holder.session)!.beatAt + entry.holder.lease - books.awake);
+      times.push(books.sessions.get(entry.holder.session)!.heartbeatAt + entry.holder.lease - books.awake);
     }
   }
   for (const { dueAt: at } of books.documents.values()) if (at !== null) times.push(at - books.now);
@@ -97,7 +97,7 @@ export function checkHeartbeat(turn: Turn, op: Op<"heartbeat">, outcome: Outcome
       books.notices.push({ session: id, kind: "gone" });
       continue;
     }
-    session.beatAt = books.awake;
+    session.heartbeatAt = books.awake;
     for (const entry of books.heldBy(id)) {
       if (entry.holder!.deadline > books.awake) continue;
       books.notices.push({ session: id, kind: "timeout", id: entry.id, fence: entry.holder!.fence });
@@ -143,7 +143,7 @@ export function checkRejoin(turn: Turn, op: Op<"rejoin">, outcome: Outcome<"rejo
   const { session, lost } = outcome.ok;
   check(!books.sessions.has(session), `session ${session} was given twice`);
   books.sessions.delete(op.session);
-  books.sessions.set(session, { ...old, beatAt: books.awake });
+  books.sessions.set(session, { ...old, heartbeatAt: books.awake });
   for (const notice of books.notices) if (notice.session === op.session) notice.session = session;
   const held = books.heldBy(op.session);
   for (const entry of held) entry.holder!.session = session;

@@ -4,6 +4,7 @@ import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Books, SubscriptionBook } from "./books.ts";
+import { expectedPage } from "./paging.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
@@ -54,7 +55,7 @@ export function checkSubscribe(turn: Turn, op: Op<"subscribe">, outcome: Outcome
   check(answer<"subscribe">(outcome).created === !known, `subscribe answered ${JSON.stringify(outcome)}`);
   if (known) return;
   books.queue(queue);
-  books.subscriptions.push({ pattern, group, queue, createdAt: books.now });
+  books.subscriptions.push({ id: ++books.subscribed, pattern, group, queue, createdAt: books.now });
 }
 
 export function checkUnsubscribe(turn: Turn, op: Op<"unsubscribe">, outcome: Outcome<"unsubscribe">): void {
@@ -73,7 +74,9 @@ export function checkSubscriptions(
   op: Op<"subscriptions">,
   outcome: Outcome<"subscriptions">,
 ): void {
-  const expected = op.topic === undefined ? books.subscriptions : reachedBy(books, op.topic);
+  const found = op.topic === undefined ? books.subscriptions : reachedBy(books, op.topic);
+  const rows = found.map(({ id, ...item }) => ({ key: id, item }));
+  const expected = expectedPage(rows, op);
   check(
     isDeepStrictEqual(answer<"subscriptions">(outcome), expected),
     () => `subscriptions are ${JSON.stringify(outcome)}; they should be ${JSON.stringify(expected)}`,

@@ -5,6 +5,7 @@ import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Books } from "./books.ts";
 import { expectedAdds } from "./publishing.ts";
 import type { Turn } from "./turn.ts";
+import { expectedPage } from "./paging.ts";
 import { check } from "./violation.ts";
 
 /** Of several processes that read the same document one changes it. Its tasks are added with that, or not at all. */
@@ -26,10 +27,12 @@ export function checkPut(turn: Turn, op: Op<"put">, outcome: Outcome<"put">): vo
 }
 
 export function checkDocuments(books: Books, op: Op<"documents">, outcome: Outcome<"documents">): void {
-  const expected = [...books.documents.values()]
+  const rows = [...books.documents.values()]
     .filter(({ kind, name }) => kind === op.kind && (op.name === undefined || name === op.name))
-    .map(({ name, value }) => ({ name, value }))
-    .sort((a, b) => (a.name < b.name ? -1 : 1));
+    .map(({ name, value }) => ({ key: name, item: { name, value } }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1));
+  const page = op.name === undefined ? op : { limit: 1 };
+  const expected = expectedPage(rows, page);
   check(
     isDeepStrictEqual(answer<"documents">(outcome), expected),
     () => `documents are ${JSON.stringify(outcome)}; they should be ${JSON.stringify(expected)}`,

@@ -1,5 +1,6 @@
+import { keyExpiresAt } from "../../../src/core/idempotency.ts";
 import type { DeadFilter, TaskRecord } from "../../../src/core/task.ts";
-import { BOUNDS, type Op, type Outcome } from "../../../src/engine/engine.ts";
+import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
@@ -55,8 +56,7 @@ export function checkPrune(turn: Turn, op: Op<"prune">, outcome: Outcome<"prune"
   );
   check(more === named.length > op.limit, `prune says more: ${more}`);
   for (const { keys } of books.queues.values()) {
-    for (const [name, { end }] of keys)
-      if (end && end.at + BOUNDS.keyAfterEnd <= books.now) keys.delete(name);
+    for (const [name, { end }] of keys) if (end && keyExpiresAt(end.at) <= books.now) keys.delete(name);
   }
 }
 
@@ -88,7 +88,7 @@ export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"re
     entry.failures = 0;
     entry.failedBy = [];
     for (const name of entry.steps.keys())
-      if (op.fresh || name.startsWith("lapsed ")) entry.steps.delete(name);
+      if (op.fresh || name.startsWith("timeout ")) entry.steps.delete(name);
     if (op.fresh) entry.feedback = undefined;
     entry.arrival = ++books.arrivals;
     entry.expiresAt = null;

@@ -39,7 +39,13 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
       endClaim(turn, entry, settlement.outcome ?? "failed", settlement.delay);
       break;
     case "release":
-      endClaim(turn, entry, cancelled ? "cancelled" : "released", 0, settlement.started || cancelled);
+      endClaim(
+        turn,
+        entry,
+        cancelled ? "cancelled" : "released",
+        settlement.delay,
+        settlement.started || cancelled,
+      );
       break;
     case "hold":
       // With limits, guarantees/limits.ts checks this instead.

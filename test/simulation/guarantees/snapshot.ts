@@ -25,8 +25,14 @@ const STATES: readonly TaskState[] = [...PENDING_STATES, ...END_STATES];
 export const EMPTY: Snapshot = { tasks: new Map(), queues: [], stats: [], workers: [] };
 
 export function takeSnapshot(store: Store, reading: Reading): Snapshot {
-  const [queues, workers] = store.execute([{ verb: "queues" }, { verb: "workers" }], reading).outcomes;
-  const names = answer<"queues">(queues).map(({ name }) => name);
+  const [queues, workers] = store.execute(
+    [
+      { verb: "queues", limit: 1_000 },
+      { verb: "workers", limit: 1_000 },
+    ],
+    reading,
+  ).outcomes;
+  const names = answer<"queues">(queues).items.map(({ name }) => name);
   const lists = names.flatMap((queue) =>
     STATES.map((state): Op<"list"> => ({ verb: "list", queue, state, limit: 100_000 })),
   );
@@ -47,8 +53,8 @@ export function takeSnapshot(store: Store, reading: Reading): Snapshot {
   }
   return {
     tasks,
-    queues: answer<"queues">(queues),
-    workers: answer<"workers">(workers),
+    queues: answer<"queues">(queues).items,
+    workers: answer<"workers">(workers).items,
     stats: stats.map((_, index) => answer<"stats">(outcomes[index]!)),
   };
 }

@@ -15,7 +15,7 @@ export function checkStep(turn: Turn, op: Op<"step">, outcome: Outcome<"step">):
 
 /** Whether the signal arrived, or timed out. */
 export function hasHeard({ steps }: Entry, name: string): boolean {
-  return steps.has(`signal ${name}`) || steps.has(`lapsed ${name}`);
+  return steps.has(`signal ${name}`) || steps.has(`timeout ${name}`);
 }
 
 export function checkSignal(turn: Turn, op: Op<"signal">, outcome: Outcome<"signal">): void {

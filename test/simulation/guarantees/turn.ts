@@ -43,8 +43,8 @@ export class Turn {
   }
 
   freed(entry: Entry): void {
-    if (!entry.holdsGroup) return;
-    entry.holdsGroup = false;
+    if (!entry.blocksGroup) return;
+    entry.blocksGroup = false;
     this.freedGroups.add(groupOf(entry));
   }
 

@@ -178,6 +178,7 @@ const CHECKS: Checks = {
   verifying: nothing,
   // guarantees/runs.ts watches the runs.
   run: nothing,
+  runs: nothing,
   cancelRun: nothing,
   cancel: (turn, op, outcome) => {
     const { books } = turn;
@@ -208,7 +209,7 @@ const CHECKS: Checks = {
     turn.books.sessions.set(session, {
       worker: op.worker,
       lease: op.lease,
-      beatAt: turn.books.awake,
+      heartbeatAt: turn.books.awake,
       retired: false,
     });
   },

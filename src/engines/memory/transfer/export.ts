@@ -38,7 +38,8 @@ export function* exportModel(
       if (Object.keys(state).length > 0) yield { type: "group", queue: name, key, ...state };
     }
   }
-  for (const subscription of model.subscriptions) yield { type: "subscription", ...subscription };
+  for (const { id: _, ...subscription } of model.subscriptions)
+    yield { type: "subscription", ...subscription };
   for (const [kind, documents] of model.documents) {
     for (const [name, { value, dueAt }] of documents)
       yield { type: "document", kind, name, value, ...(dueAt !== null && { dueAt }) };
@@ -74,7 +75,7 @@ function runEntry({ id, queue, pipeline, stages, underWay, state, endedAt, resul
 }
 
 function partEntry(model: Model, run: ModelRun, part: ModelPart): StoreRecord {
-  const { id, stage, state, startedAt, endedAt, brought } = part;
+  const { id, stage, state, startedAt, endedAt, awaitsJoin } = part;
   // What is known of a task that is there is told with the task.
   const isGone = !model.tasks.has(id);
   return {
@@ -82,14 +83,14 @@ function partEntry(model: Model, run: ModelRun, part: ModelPart): StoreRecord {
     ...(isGone && state !== null && { state }),
     ...(isGone && startedAt !== null && { startedAt }),
     ...(isGone && endedAt !== null && { endedAt }),
-    ...(brought && { brought }),
+    ...(awaitsJoin && { awaitsJoin }),
   };
 }
 
 function taskEntry(task: ModelTask): TaskEntry {
   const { pos, seq, dueAt, waitsFor, elsewhere, pending, feedback } = task;
   const state = task.state === "claimed" ? "ready" : task.state;
-  const holdsGroup = task.holdsGroup && ["scheduled", "parked", "verifying"].includes(state);
+  const blocksGroup = task.blocksGroup && ["scheduled", "parked", "verifying"].includes(state);
   return {
     ...{ type: "task", id: task.id, queue: task.queue, state, data: task.data },
     ...(task.contentType !== JSON_TYPE && { contentType: task.contentType }),
@@ -103,11 +104,11 @@ function taskEntry(task: ModelTask): TaskEntry {
     ...(task.expiresAt !== null && { expiresAt: task.expiresAt }),
     ...(pos !== seq && { pos }),
     ...(task.failures > 0 && !isEnd(state) && { failures: task.failures }),
-    ...(task.state === "ready" && task.place !== pos && { place: task.place }),
+    ...(task.state === "ready" && task.place !== pos && { linePos: task.place }),
     ...(task.state === "ready" && elsewhere && { elsewhere }),
     ...(dueAt !== null && { dueAt }),
     ...(waitsFor !== null && { waitsFor }),
-    ...(holdsGroup && { holdsGroup: true as const }),
+    ...(blocksGroup && { blocksGroup: true as const }),
     ...(pending && { verifying: pendingEntry(task) }),
     ...(task.endedAt !== null && isEnd(state) && { endedAt: task.endedAt }),
     ...(task.result !== null && { result: task.result }),

@@ -23,7 +23,7 @@ export function importRecord(model: Model, record: StoreRecord): void {
       return;
     case "subscription": {
       const { pattern, group, queue, createdAt } = record;
-      model.subscriptions.push({ pattern, group, queue, createdAt });
+      model.subscriptions.push({ id: ++model.subscribed, pattern, group, queue, createdAt });
       return;
     }
     case "document": {
@@ -75,12 +75,12 @@ function importRun(model: Model, record: RunEntry): void {
 }
 
 function importPart(model: Model, record: PartEntry): void {
-  const { id, stage, part, state = null, startedAt = null, endedAt = null, brought = null } = record;
+  const { id, stage, part, state = null, startedAt = null, endedAt = null, awaitsJoin = null } = record;
   const run = model.runs.get(record.run)!;
   const { joins } = run.stages.find(({ name }) => name === stage)!;
   const queue = stageQueue(run.pipeline, stage);
   run.parts.push({
-    ...{ id, ...place(model, id), queue, stage, part, joins, state, startedAt, endedAt, brought },
+    ...{ id, ...place(model, id), queue, stage, part, joins, state, startedAt, endedAt, awaitsJoin },
   });
 }
 
@@ -101,12 +101,12 @@ function importTask(model: Model, record: TaskEntry): void {
     cost: record.cost ?? null,
     urgent: record.urgent ?? false,
     expiresAt: record.expiresAt ?? null,
-    place: record.place ?? pos,
+    place: record.linePos ?? pos,
     failures: record.failures ?? 0,
     dueAt: record.dueAt ?? null,
     waitsFor: record.waitsFor ?? null,
     steps: record.steps ?? [],
-    holdsGroup: isHead || (record.holdsGroup ?? false),
+    blocksGroup: isHead || (record.blocksGroup ?? false),
     elsewhere: record.elsewhere ?? null,
     owner: null,
     claim: null,

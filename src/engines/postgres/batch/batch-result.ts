@@ -1,45 +1,46 @@
 import type { Hint, Outcome } from "../../../engine/engine.ts";
 import type { CommitMark } from "../connection/incarnation.ts";
 
-/** What became of a batch. */
+/** What a batch returns to the engine, besides the outcomes of its operations. */
 export interface BatchResult {
   outcomes: Outcome[];
-  /** How many times something had to be done that most operations do not need: other rows than those of a plain task. */
-  special: number;
   hint: Hint;
   /** Something was written. */
   changed: boolean;
-  /** Notices were left for sessions. */
-  noticed: boolean;
-  /** Queues from which something was taken that had lowered their floors. */
-  stirred: readonly string[];
-  /** Somebody follows the events. */
-  listened: boolean;
-  /** Others' transactions had left something that this batch, which only reads, could not take up. */
+  /** Notices were written for sessions. */
+  hasNotices: boolean;
+  /** Queues whose floors were lowered for tasks that are gone from the line now. */
+  loweredFloors: readonly string[];
+  /** Some process listens to events. */
+  hasListeners: boolean;
+  /** The inbox has entries that this batch could not process, because it only reads. */
   hasInbox: boolean;
-  /** It left something for a batch that comes after others' commits, and those are under way. */
+  /** It left inbox entries that only a batch after another transaction's commit can process. */
   leftInboxEntries: boolean;
-  /** The commit itself has told others of it. */
-  told: boolean;
+  /** The commit itself has notified other processes. */
+  isNotified: boolean;
 }
 
 export interface RunOptions {
-  /** Called when all has been sent and cannot meet anybody's lock: the next batch may begin, behind it. */
+  /**
+   * Called when everything is sent and nothing can wait for a lock: the next batch may begin behind it. With this 72
+   * (69 to 74) thousand tasks a second were added, one call each, and 46 (40 to 62) without it; one producer with two
+   * consumers had 19 (17 to 21) and 16 (15 to 18). Medians and ranges of three interleaved rounds.
+   */
   onSent?: () => void;
-  /** What the commit itself is to tell others, if anything. */
-  messageFor?: (ran: BatchResult) => string | undefined;
+  /** The message with which the commit notifies other processes, if any. */
+  messageFor?: (result: BatchResult) => string | undefined;
 }
 
-/** The commit was under way when the connection was lost. */
+/** The connection was lost after the commit was sent and before its answer. */
 export class CommitLost extends Error {
-  /** What would have been answered. */
-  readonly ran: BatchResult;
-  /** By which the server can be asked what became of it. */
+  /** What the batch returns if it was committed. */
+  readonly result: BatchResult;
   readonly mark: CommitMark;
 
-  constructor(cause: unknown, { ran, mark }: { ran: BatchResult; mark: CommitMark }) {
+  constructor(cause: unknown, { result, mark }: { result: BatchResult; mark: CommitMark }) {
     super("The connection was lost during a commit.", { cause });
-    this.ran = ran;
+    this.result = result;
     this.mark = mark;
   }
 

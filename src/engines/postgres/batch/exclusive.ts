@@ -1,16 +1,23 @@
 import type { Op } from "../../../engine/engine.ts";
 import { newest } from "../statements/newest.ts";
-import { changesPolicy } from "../verbs/queues.ts";
 import type { Tx } from "../transaction/tx.ts";
+import { changesPolicy } from "../verbs/queues.ts";
 
 /**
- * Whether an operation needs nobody else's transaction to be open. Each goes by what the queues, the subscriptions and
- * the listeners were when it began: one that began before a queue was paused could hand out a task that was added after,
- * and one that began before somebody listened would tell nothing of it.
+ * Which batches are exclusive, for store.ts. A batch works with the queues, subscriptions and listeners that its header
+ * read. One that began before a queue was paused could claim a task that was added after the pause; one that began before
+ * a process listened would write no events. So whatever changes these waits until no other batch is in progress.
  *
- * Asked for when the transaction begins, it cannot end in two that wait for each other to let go.
+ * This is decided before the batch begins: if two batches shared the catalogue's lock and then wanted it exclusively, they
+ * would wait for each other.
  */
-export function needsExclusive(tx: Tx, op: Op): boolean {
+export async function isExclusive(tx: Tx, ops: readonly Op[]): Promise<boolean> {
+  return (
+    ops.some((op) => needsExclusive(tx, op)) || (await setsFirstHold(tx, ops)) || (await endsQueue(tx, ops))
+  );
+}
+
+function needsExclusive(tx: Tx, op: Op): boolean {
   switch (op.verb) {
     case "pause":
     case "unsubscribe":
@@ -24,15 +31,12 @@ export function needsExclusive(tx: Tx, op: Op): boolean {
   }
 }
 
-/**
- * Whether it is the last call that drops a queue, after which nothing of it is left. To find that out once the batch has begun
- * would make it start again.
- */
-export async function endsQueues(tx: Tx, ops: readonly Op[]): Promise<boolean> {
+/** Whether a drop is the last call, which removes the queue itself. */
+async function endsQueue(tx: Tx, ops: readonly Op[]): Promise<boolean> {
   for (const op of ops) {
     if (op.verb !== "drop") continue;
     const queue = tx.queues.named(op.queue);
-    // Made by this very batch, or by others since this connection looked.
+    // This batch makes it, or another process has since this connection read the queues.
     if (!queue) return true;
     const depth = Object.values(await tx.counters.depth(queue)) as number[];
     if (depth.reduce((sum, count) => sum + count, 0) <= op.limit) return true;
@@ -44,11 +48,8 @@ const NOT_LIMITED = `
   SELECT 1 FROM dibs.claim
   WHERE task = ANY ($1::int8[]) AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "claim.queue")}) LIMIT 1`;
 
-/**
- * The same of operations that hold back a queue which had no limits: others go by that until their commits, and do not
- * count who has its groups. Only the store knows which queue it is, and is asked before the batch begins.
- */
-export async function bringLimits(tx: Tx, ops: readonly Op[]): Promise<boolean> {
+/** Whether a hold is the first limit of its queue: other batches do not count the tasks of its groups until then. */
+async function setsFirstHold(tx: Tx, ops: readonly Op[]): Promise<boolean> {
   const holding = ops.filter((op) => op.verb === "settle" && op.settlement.kind === "hold") as Op<"settle">[];
   if (holding.length === 0) return false;
   if (!tx.queues.areKnown) return true;

@@ -1,85 +1,84 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DibsError } from "../../../core/errors.ts";
 import type { Op } from "../../../engine/engine.ts";
-import { type FailureClass, failureFrom, classifyFailure, outcomeUnknown } from "../connection/failure.ts";
-import { commitOutcome } from "../connection/incarnation.ts";
 import type { Connection } from "../connection/connection.ts";
+import { classifyFailure, type FailureClass, failureFrom, outcomeUnknown } from "../connection/failure.ts";
+import { commitOutcome } from "../connection/incarnation.ts";
 import { watchForStall } from "../connection/stall-check.ts";
-import { CommitLost, type BatchResult, type RunOptions } from "./batch-result.ts";
-import { type OnConflict, PostgresStore } from "./store.ts";
 import type { TxOptions } from "../transaction/tx.ts";
+import { type BatchResult, CommitLost, type RunOptions } from "./batch-result.ts";
+import { type OnConflict, PostgresStore } from "./store.ts";
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1_000;
-/** A program that was asked to end is killed when it takes long. */
+/** A program that was asked to end is killed if it takes long. */
 const HURRY_MS = 2_000;
 
-const MAY_PASS: ReadonlySet<FailureClass> = new Set(["reconnect", "later"]);
+const RETRIED: ReadonlySet<FailureClass> = new Set(["reconnect", "later"]);
 
-export interface ReachOptions {
+export interface StoreOptions {
   connect: () => Promise<Connection>;
   tx: TxOptions;
-  /** For messages; nothing secret. */
+  /** The server's name in error messages, without secrets. */
   where: string;
-  /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
+  /** For how many milliseconds something that certainly did not happen is retried, before the caller gets the error. */
   patience: number;
   onConflict?: OnConflict | undefined;
 }
 
 /**
- * A store behind a connection that may be lost: made anew when it is needed. A batch that did not reach its commit is
- * simply run again. Of one that did the server is asked what became of it.
+ * A store behind a connection that may be lost; Sender (sender.ts) has one. It connects again when it is needed. A batch
+ * that did not reach its commit is executed again. For one that did, it asks the server for the outcome.
  */
 export class ReconnectingStore {
-  readonly #options: ReachOptions;
+  readonly #options: StoreOptions;
   readonly #closing = new AbortController();
   #store: PostgresStore | undefined;
   #connecting: Promise<PostgresStore> | undefined;
   #isLost = false;
-  /** Batches that failed on the way, and are tried again or asked about. */
+  /** Batches that failed and are being retried, or whose outcome is being asked for. */
   #inTrouble = 0;
-  /** What the last batch was sent to. */
+  /** The store to which the last batch was sent. */
   #used: PostgresStore | undefined;
   #hurriedUntil = Number.POSITIVE_INFINITY;
 
-  constructor(options: ReachOptions, link?: Connection) {
+  constructor(options: StoreOptions, link?: Connection) {
     this.#options = options;
     if (link) this.#store = this.#storeOn(link);
   }
 
-  /** The last try did not get through. */
+  /** The last try did not reach the server. */
   get isLost(): boolean {
     return this.#isLost;
   }
 
   /**
-   * `before` settles when the one before this has its answer: where both were lost, that one goes first again. `askedAt`: when
-   * its caller asked, which is what patience counts from.
+   * `before` settles when the batch before this one has its answer: if both were lost, that one is retried first.
+   * `calledAt`: the caller's patience counts from here.
    */
   async run(
     ops: readonly Op[],
-    { before, askedAt, ...options }: RunOptions & { before?: Promise<unknown>; askedAt?: number } = {},
+    { before, calledAt, ...options }: RunOptions & { before?: Promise<unknown>; calledAt?: number } = {},
   ): Promise<BatchResult> {
-    return this.#persist(async (store) => store.run(ops, options), before, askedAt);
+    return this.#persist(async (store) => store.run(ops, options), before, calledAt);
   }
 
-  /** A question that may be asked any number of times. */
-  async ask<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
-    return this.#persist(question);
+  /** Retried while the server is unreachable, so `work` must be safe to repeat. */
+  async query<T>(work: (store: PostgresStore) => Promise<T>): Promise<T> {
+    return this.#persist(work);
   }
 
-  /** The same, once: for what is not worth waiting for a server that is away. */
-  async askOnce<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
-    return question(await this.connected());
+  async queryOnce<T>(work: (store: PostgresStore) => Promise<T>): Promise<T> {
+    return work(await this.connected());
   }
 
   async #persist<T>(
     work: (store: PostgresStore) => Promise<T>,
     before?: Promise<unknown>,
-    askedAt = performance.now(),
+    calledAt = performance.now(),
   ): Promise<T> {
     const { where, patience } = this.#options;
-    const until = askedAt + patience;
+    const until = calledAt + patience;
     let isInTrouble = false;
     try {
       for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
@@ -96,9 +95,9 @@ export class ReconnectingStore {
           if (error instanceof CommitLost) {
             this.#drop(store);
             await before;
-            const ran = await this.#resolve(error, until);
-            if (ran) return ran as T;
-          } else if (!MAY_PASS.has(classifyFailure(error)) || this.#isTooLate(until, pause)) {
+            const result = await this.#resolve(error, until);
+            if (result) return result as T;
+          } else if (!RETRIED.has(classifyFailure(error)) || this.#isTooLate(until, pause)) {
             throw failureFrom(error, where);
           }
           if (classifyFailure(error) !== "later") this.#drop(store);
@@ -112,8 +111,9 @@ export class ReconnectingStore {
   }
 
   /**
-   * A batch may be sent while those before it have no answer yet, on their connection. On another one they go first, for they
-   * are run again there: of two transactions at once on one connection the first commit would end both.
+   * On the connection of the batches before it, a batch may be sent while these have no answer yet. On another connection
+   * it waits for them, because they are retried there: of two transactions at once on one connection, the first commit
+   * would end both.
    */
   async #inTurn(before: Promise<unknown>): Promise<PostgresStore> {
     let store = await this.connected();
@@ -129,7 +129,7 @@ export class ReconnectingStore {
     return this.#closing.signal.aborted || performance.now() + pause > Math.min(until, this.#hurriedUntil);
   }
 
-  /** What it would have answered, where it did commit; undefined where it certainly did not. */
+  /** The result of a batch that did commit; undefined if it certainly did not. */
   async #resolve(lost: CommitLost, until: number): Promise<BatchResult | undefined> {
     for (
       let pause = FIRST_PAUSE_MS;
@@ -138,10 +138,10 @@ export class ReconnectingStore {
     ) {
       await this.#rest(pause);
       try {
-        const fate = await commitOutcome((await this.connected()).link, lost.mark);
-        if (fate === "aborted") return undefined;
-        if (fate === "committed") return lost.ran;
-        if (fate !== "in progress") break;
+        const outcome = await commitOutcome((await this.connected()).link, lost.mark);
+        if (outcome === "aborted") return undefined;
+        if (outcome === "committed") return lost.result;
+        if (outcome !== "in progress") break;
       } catch (error) {
         if (classifyFailure(error) !== "reconnect") break;
         this.#drop(this.#store);
@@ -154,7 +154,7 @@ export class ReconnectingStore {
     await sleep(ms, undefined, { signal: this.#closing.signal }).catch(() => {});
   }
 
-  /** The connection, made if there is none. */
+  /** Connects if there is no connection. */
   async connected(): Promise<PostgresStore> {
     if (this.#store && !this.#store.link.ended) return this.#store;
     if (this.#closing.signal.aborted) throw closed();
@@ -178,13 +178,13 @@ export class ReconnectingStore {
     return new PostgresStore(link, tx, onConflict);
   }
 
-  /** It may be in the midst of something: it is not used again. */
+  /** Its state is unknown, so the connection is not used again. */
   #drop(store: PostgresStore | undefined): void {
     store?.link.destroy();
     if (this.#store === store) this.#store = undefined;
   }
 
-  /** Its owner is about to close it: what cannot be reached is not tried for much longer. */
+  /** Its owner is about to close it: retries end soon. */
   hurry(): void {
     this.#hurriedUntil = Math.min(this.#hurriedUntil, performance.now() + HURRY_MS);
   }

@@ -1,7 +1,7 @@
 import type { Op } from "../../../engine/engine.ts";
+import type { BatchResult, RunOptions } from "./batch-result.ts";
 import { CoalescedBatch } from "./coalesced-batch.ts";
 import type { ReconnectingStore } from "./reconnecting-store.ts";
-import type { BatchResult, RunOptions } from "./batch-result.ts";
 import type { PostgresStore } from "./store.ts";
 
 /**
@@ -10,86 +10,77 @@ import type { PostgresStore } from "./store.ts";
  * connection, and the heartbeat thread has its own.
  */
 export class Sender {
-  readonly #reach: ReconnectingStore;
-  readonly #wordFor: RunOptions["messageFor"] | undefined;
+  readonly #store: ReconnectingStore;
+  readonly #messageFor: RunOptions["messageFor"] | undefined;
   /** Settles when the next batch may be sent. */
   #turn: Promise<unknown> = Promise.resolve();
   /** Settles when every batch so far has its answer. */
   #answered: Promise<unknown> = Promise.resolve();
   /** The last batch, while it waits for its turn. */
   #last: CoalescedBatch | undefined;
-  #underWay = 0;
 
-  constructor(reach: ReconnectingStore, messageFor?: (ran: BatchResult) => string | undefined) {
-    this.#reach = reach;
-    this.#wordFor = messageFor;
-  }
-
-  /** Some batch has no answer yet. */
-  get isBusy(): boolean {
-    return this.#underWay > 0;
+  constructor(store: ReconnectingStore, messageFor?: RunOptions["messageFor"]) {
+    this.#store = store;
+    this.#messageFor = messageFor;
   }
 
   get answered(): Promise<unknown> {
     return this.#answered;
   }
 
-  /** `after`: it is not sent before that has settled. `askedAt`: where its caller asked earlier than now. */
+  /** `calledAt`: if the caller's call was earlier than this one. */
   run(
     ops: readonly Op[],
-    { after, askedAt = performance.now() }: { after?: Promise<unknown>; askedAt?: number } = {},
+    { calledAt = performance.now() }: { calledAt?: number } = {},
   ): Promise<BatchResult> {
     const before = this.#answered;
     const sent = Promise.withResolvers<void>();
-    const turn = after ? Promise.all([this.#turn, after]) : this.#turn;
-    const messageFor = this.#wordFor && { messageFor: this.#wordFor };
+    const messageFor = this.#messageFor && { messageFor: this.#messageFor };
     this.#last = undefined;
-    const ran = turn.then(() => {
+    const ran = this.#turn.then(() => {
       if (this.#last?.ops === ops) this.#last = undefined;
-      return this.#reach.run(ops, { onSent: sent.resolve, before, askedAt, ...messageFor });
+      return this.#store.run(ops, { onSent: sent.resolve, before, calledAt, ...messageFor });
     });
-    this.#underWay++;
-    const end = (): void => void this.#underWay--;
-    const answered = ran.then(end, end);
+    const answered = ran.catch(() => {});
     this.#turn = Promise.race([sent.promise, answered]);
     this.#answered = Promise.all([before, answered]);
     return ran;
   }
 
   /**
-   * The same for what may share a commit with others. While the server is away nothing is gained by that, and each caller's
-   * patience counts from its own call.
+   * As `run`, for batches that may share a transaction. Not while the server is unreachable: then nothing is gained, and
+   * each caller's patience counts from its own call.
    */
-  runTogether(ops: readonly Op[]): Promise<BatchResult> {
-    const joined = this.#reach.isLost ? undefined : this.#last?.join(ops);
+  runCoalesced(ops: readonly Op[]): Promise<BatchResult> {
+    const joined = this.#store.isLost ? undefined : this.#last?.join(ops);
     if (joined) return joined;
-    const party = new CoalescedBatch(ops);
-    const ran = party.lead(this.run(party.ops));
-    this.#last = party;
+    const batch = new CoalescedBatch(ops);
+    const ran = batch.lead(this.run(batch.ops));
+    this.#last = batch;
     return ran;
   }
 
-  /** A question that may be asked any number of times, in its turn among them. */
-  async ask<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
-    return this.#next((reach) => reach.ask(question));
+  /** A query in its turn among the batches. It is retried while the server is unreachable. */
+  query<T>(work: (store: PostgresStore) => Promise<T>): Promise<T> {
+    return this.#next(() => this.#store.query(work));
   }
 
-  /** The same, once: for what is not worth waiting for a server that is away. */
-  async askOnce<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
-    return this.#next((reach) => reach.askOnce(question));
+  /** As `query`, without retries. */
+  queryOnce<T>(work: (store: PostgresStore) => Promise<T>): Promise<T> {
+    return this.#next(() => this.#store.queryOnce(work));
   }
 
-  #next<T>(work: (reach: ReconnectingStore) => Promise<T>): Promise<T> {
-    // It may be a transaction by itself: nothing else is under way meanwhile, nor tried again.
-    const asked = Promise.all([this.#turn, this.#answered]).then(() => work(this.#reach));
-    const over = asked.catch(() => {});
+  /** It may be a transaction, so it starts when every batch before it is answered, and none starts before its end. */
+  #next<T>(work: () => Promise<T>): Promise<T> {
+    const done = Promise.all([this.#turn, this.#answered]).then(work);
+    const over = done.catch(() => {});
     this.#last = undefined;
     this.#turn = over;
     this.#answered = Promise.all([this.#answered, over]);
-    return asked;
+    return done;
   }
 
   close(): Promise<void> {
-    return this.#reach.close();
+    return this.#store.close();
   }
 }

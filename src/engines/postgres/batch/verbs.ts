@@ -8,7 +8,7 @@ import { discard, patterns, redrive } from "../verbs/dead.ts";
 import { documents, put } from "../verbs/documents.ts";
 import { ends } from "../verbs/ends.ts";
 import { get, history, verifying } from "../verbs/inspect.ts";
-import { inspectRun } from "../verbs/inspect-runs.ts";
+import { inspectRun, listRuns } from "../verbs/inspect-runs.ts";
 import { list } from "../verbs/list.ts";
 import { signal, step, steps } from "../verbs/park.ts";
 import { publish } from "../verbs/publish.ts";
@@ -29,12 +29,12 @@ const HANDLERS: Handlers = {
   declare,
   pause,
   unhold,
-  queues: (tx, op) => queues(tx, op.queue),
+  queues,
   purge,
   drop,
   subscribe,
   unsubscribe,
-  subscriptions: (tx, op) => subscriptions(tx, op.topic),
+  subscriptions,
   publish,
   add,
   claim,
@@ -51,6 +51,7 @@ const HANDLERS: Handlers = {
   history,
   list,
   run: inspectRun,
+  runs: listRuns,
   cancelRun,
   patterns,
   redrive,
@@ -61,9 +62,9 @@ const HANDLERS: Handlers = {
   rejoin,
   retire,
   leave,
-  workers: (tx, op) => workers(tx, op.queue),
+  workers,
   put,
-  documents: (tx, op) => documents(tx, op.kind, op.name),
+  documents,
   housekeep,
   prune,
   stats,
@@ -72,7 +73,7 @@ const HANDLERS: Handlers = {
 };
 
 /** Verbs check before they write, so a refusal leaves nothing half done. */
-export async function runOne<V extends VerbName>(tx: Tx, op: Op<V>): Promise<Outcome> {
+export async function executeOne<V extends VerbName>(tx: Tx, op: Op<V>): Promise<Outcome> {
   try {
     const handler = HANDLERS[op.verb as V] as (tx: Tx, op: unknown) => Answer<V>;
     return { ok: await handler(tx, op) } as Outcome;
@@ -82,7 +83,7 @@ export async function runOne<V extends VerbName>(tx: Tx, op: Op<V>): Promise<Out
   }
 }
 
-/** Verbs that seldom find nothing to write. The others are not given a number before they have found something. */
+/** Verbs that nearly always write. For them the header assigns a transaction number, which saves a round trip. */
 export const WRITES: Partial<Record<VerbName, true>> = {
   add: true,
   publish: true,

@@ -1,8 +1,10 @@
 import { claimLost, invalid } from "../../../core/errors.ts";
 import { isLarger, tooLarge } from "../../../core/limits.ts";
 import type { QueuePolicy } from "../../../core/policy.ts";
+import { stepsAside } from "../../../core/transition.ts";
 import type { Body, TaskState } from "../../../core/task.ts";
 import { encodeAdds, isVerificationQueue, verificationTask } from "../../../core/verification.ts";
+import { keyExpiresAt } from "../../../core/idempotency.ts";
 import { BOUNDS, type Settlement } from "../../../engine/engine.ts";
 import { tooOld } from "./caller-failure.ts";
 import { STEPS } from "./read-latest.ts";
@@ -11,7 +13,7 @@ import { BEGAN, noStageWithin, type CallerTransaction } from "./caller-transacti
 
 type Done = Settlement & { kind: "done" };
 
-/** An ack within a transaction of the caller's: see caller-transaction.ts. */
+/** An ack in the caller's transaction: see caller-transaction.ts. */
 export async function settleWithin(
   within: CallerTransaction,
   id: string,
@@ -20,16 +22,16 @@ export async function settleWithin(
   spent: number | undefined,
 ): Promise<{ state: TaskState }> {
   if (settlement.kind !== "done") throw invalid("Only an ack can be part of your transaction.");
-  const { link, around, now } = within;
+  const { link, lookups, now } = within;
   const held = await find(within, id, fence);
   within.checkBegun(held);
   if (held.of_run) throw noStageWithin(id);
   const { result, adds = [] } = settlement;
-  const { policy } = (await around.queues([held.queue_name])).get(held.queue_name)!;
+  const { policy } = (await lookups.queues([held.queue_name])).get(held.queue_name)!;
   if (!held.cancelled && result !== null && isLarger(result, policy.maxPayload)) {
     throw tooLarge("The result", result, policy.maxPayload, held.queue_name);
   }
-  // It would end without a verdict, and what it asks about would have to be moved: others' rows.
+  // It would change the row of the task that the verdict is about, and lock it until the caller commits.
   if (isVerificationQueue(held.queue_name)) throw invalid("A verdict cannot be part of your transaction.");
   if (!held.cancelled && policy.verified)
     return askForVerdict(within, id, held, settlement, { policy, spent });
@@ -41,7 +43,7 @@ export async function settleWithin(
   if (held.cancelled) await link.run(INSERT_ATTEMPT, held.task, now, JSON.stringify(held));
   await link.run(INSERT_ENDED, JSON.stringify({ ...held, state, ...resultOf(held, result) }), now);
   if (held.idempotency_key !== null) {
-    const forgetAt = now + BOUNDS.keyAfterEnd;
+    const forgetAt = keyExpiresAt(now);
     await link.run(END_KEY, forgetAt, state, held.queue, held.idempotency_key, held.task);
   }
   const service = now - Number(held.started_at);
@@ -49,20 +51,20 @@ export async function settleWithin(
   const [done, cancelled] = held.cancelled ? [0, 1] : [1, 0];
   await link.run(DELTA, held.queue, slot, done, cancelled, held.cancelled ? 0 : service);
   if (held.group_key !== null) await link.run(FREE_LATER, held.queue, held.group_key);
-  await within.leave();
+  await within.notifyAtCommit();
   return { state };
 }
 
-/** The claim, locked. What a transaction that sees one moment only cannot see of it is not taken for lost. */
+/** The claim, locked. A claim that is newer than the caller's snapshot is not reported as lost. */
 async function find(within: CallerTransaction, id: string, fence: number): Promise<HeldRow> {
-  const { link, seesOneMoment } = within;
-  const { look } = within.around;
+  const { link, hasFixedSnapshot } = within;
+  const { latest } = within.lookups;
   const seq = within.seqOf(id);
   if (seq === undefined) throw claimLost(id, fence);
-  // Asked first: to lock what is gone since then would make the transaction fail.
-  if (seesOneMoment && !(await look.isHeld(seq, fence))) throw claimLost(id, fence);
+  // Read first: to lock a row that has been deleted since the snapshot would fail the transaction.
+  if (hasFixedSnapshot && !(await latest.isHeld(seq, fence))) throw claimLost(id, fence);
   const [held] = await link.all<HeldRow>(HELD, seq, fence);
-  if (!seesOneMoment) {
+  if (!hasFixedSnapshot) {
     if (!held) throw claimLost(id, fence);
     return held;
   }
@@ -72,12 +74,12 @@ async function find(within: CallerTransaction, id: string, fence: number): Promi
   }
   if (held.special) {
     const [row] = await link.all<{ count: number }>(STEPS, seq);
-    if (row!.count !== (await look.steps(seq))) throw tooOld(`steps or signals were kept for task ${id}`);
+    if (row!.count !== (await latest.steps(seq))) throw tooOld(`steps or signals were kept for task ${id}`);
   }
   return held;
 }
 
-/** In a verified queue the result and what it adds are kept back: see verify.ts. */
+/** In a verified queue, the result and its adds wait for the verdict: see verify.ts. */
 async function askForVerdict(
   within: CallerTransaction,
   id: string,
@@ -96,16 +98,16 @@ async function askForVerdict(
   const row = { ...held, asked, adds: kept, ...resultOf(held, result) };
   await link.run(INSERT_VERIFYING, JSON.stringify(row));
   await link.run(DELETE_CLAIM, held.task);
-  if (held.group_key !== null && policy.groups.concurrency > 1) {
+  if (stepsAside(held.group_key !== null, policy)) {
     await link.run(STEP_ASIDE, held.task);
     await link.run(FREE_LATER, held.queue, held.group_key);
   }
   await link.run(DELTA_VERIFYING, held.queue, Math.floor(within.now / BOUNDS.rateSlot));
-  await within.leave();
+  await within.notifyAtCommit();
   return { state: "verifying" };
 }
 
-/** After all that may refuse it. */
+/** After every check that may refuse the ack. */
 async function correctLater(
   { link }: CallerTransaction,
   held: HeldRow,
@@ -139,7 +141,7 @@ const HELD = `
     EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = claim.task) AS of_run
   FROM dibs.claim JOIN dibs.task ON task.seq = claim.task JOIN dibs.queue ON queue.id = claim.queue
   WHERE claim.task = $1::int8 AND claim.fence = $2::int8 FOR UPDATE OF claim`;
-// Settled within this very transaction.
+// Settled in this transaction.
 const ENDED = `
   SELECT EXISTS (SELECT 1 FROM dibs.ended WHERE task = $1::int8)
     OR EXISTS (SELECT 1 FROM dibs.verifying WHERE task = $1::int8 AND fence = $2::int8) AS ended`;
@@ -172,8 +174,8 @@ const DELTA_VERIFYING = `
   INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, parked, verifying, done, dead, cancelled,
     expired, added, started, succeeded, failed, wait_ms, service_ms)
   VALUES ($1::int4, $2::int8, 0, 0, 0, -1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)`;
-const STEP_ASIDE = `INSERT INTO dibs.aside (task) VALUES ($1::int8)`;
-// The books are the queue's, whose gate would be ours until the caller commits.
+const STEP_ASIDE = `INSERT INTO dibs.stepped_aside (task) VALUES ($1::int8)`;
+// The meter is in the queue's gate, which the caller would hold until its commit.
 const CORRECT_LATER = `
   INSERT INTO dibs.inbox (queue, group_key, cost, spent, started_at) VALUES ($1::int4, $2, $3::int8, $4::int8, $5::int8)`;
 const FREE_LATER = `INSERT INTO dibs.inbox (queue, group_key) VALUES ($1::int4, $2)`;

@@ -1,10 +1,10 @@
 import { DibsError, isDibsError } from "../../../core/errors.ts";
-import { classifyFailure, wordsOf } from "../connection/failure.ts";
+import { classifyFailure, messageOf } from "../connection/failure.ts";
 
-/** The store that a caller's transaction is to take part in. */
-export interface Place {
+/** The store that a caller's transaction takes part in. */
+export interface StoreName {
   schema: string;
-  /** For messages; nothing secret. */
+  /** The server's name in error messages, without secrets. */
   where: string;
 }
 
@@ -13,12 +13,12 @@ const SHAPE =
   `answer its rows as an array or as { rows }, or a promise of them. The guide to PostgreSQL has one for each library.`;
 const UNDONE = `Nothing of your transaction will be kept: roll it back`;
 
-/** What was given as `tx` is not what it has to be. */
+/** `tx` does not have the shape that it must have. */
 export function adapterFault(message: string, cause?: unknown): DibsError {
   return new DibsError("INVALID", `${message} ${SHAPE}`, cause === undefined ? {} : { cause });
 }
 
-/** The transaction sees the store as it was when it began to look; a new one sees it as it is. */
+/** The snapshot of the caller's transaction is older than what it needs. */
 export function tooOld(what: string): DibsError {
   return new DibsError(
     "UNAVAILABLE",
@@ -29,19 +29,19 @@ export function tooOld(what: string): DibsError {
 
 export function readOnly(cause?: unknown): DibsError {
   return refuse(
-    `tx is a transaction that can only read${cause === undefined ? "" : ` (${wordsIn(ofTheServer(cause) ?? cause)})`}. Begin one that may write: not ` +
+    `tx is a transaction that can only read${cause === undefined ? "" : ` (${messageIn(serverError(cause) ?? cause)})`}. Begin one that may write: not ` +
       `READ ONLY, nor on a standby.`,
     cause,
   );
 }
 
 /** An error of the caller's connection, from whichever library. */
-export function failureWithin(error: unknown, { schema, where }: Place): DibsError {
+export function failureWithin(error: unknown, { schema, where }: StoreName): DibsError {
   if (isDibsError(error)) return error;
-  const met = ofTheServer(error) ?? (error instanceof Object ? error : new Error(String(error)));
+  const met = serverError(error) ?? (error instanceof Object ? error : new Error(String(error)));
   const code = stateOf(met) ?? "";
-  const words = wordsIn(met);
-  if (code === "40001" || code === "40P01" || (met as Met).code === PRISMAS_CONFLICT) {
+  const words = messageIn(met);
+  if (code === "40001" || code === "40P01" || (met as Met).code === PRISMA_CONFLICT) {
     return unavailable(
       `tx met other transactions that changed, or wait for, the same (${words}). ${UNDONE}, and run it again.`,
       error,
@@ -54,7 +54,7 @@ export function failureWithin(error: unknown, { schema, where }: Place): DibsErr
       error,
     );
   }
-  // The second: on a standby nobody may look into a table that is not logged, which the first look does.
+  // The second: a standby cannot read unlogged tables, which the first statement reads.
   if (code === "25006" || (code === "0A000" && classifyFailure(met) === "tell")) return readOnly(error);
   if (code === "42P01" || code === "3F000") {
     return refuse(
@@ -98,14 +98,14 @@ export function failureWithin(error: unknown, { schema, where }: Place): DibsErr
 
 interface Met {
   code?: unknown;
-  /** What Prisma has of the server's error. */
+  /** Prisma's copy of the server's error. */
   originalCode?: unknown;
   originalMessage?: unknown;
 }
 
-/** A write that met another, or a deadlock: it does not always say which. */
-const PRISMAS_CONFLICT = "P2034";
-/** Of those that there are. Codes of the system's, such as EPIPE, and of Prisma's are no different to look at. */
+/** A write conflict or a deadlock: Prisma does not always say which. */
+const PRISMA_CONFLICT = "P2034";
+/** Only classes that exist: codes of the operating system, such as EPIPE, and of Prisma have the same form. */
 const SQLSTATE = /^(?:\d[\dA-Z]|F0|HV|P0|XX)[\dA-Z]{3}$/;
 
 function stateOf(error: unknown): string | undefined {
@@ -113,26 +113,26 @@ function stateOf(error: unknown): string | undefined {
   return [originalCode, code].find((each): each is string => typeof each === "string" && SQLSTATE.test(each));
 }
 
-function wordsIn(error: unknown): string {
+function messageIn(error: unknown): string {
   const { originalMessage } = error as Met;
-  return typeof originalMessage === "string" ? originalMessage : wordsOf(error);
+  return typeof originalMessage === "string" ? originalMessage : messageOf(error);
 }
 
-/** Where libraries keep the error that they wrap: Drizzle, Prisma, TypeORM, Sequelize. */
+/** The properties in which Drizzle, Prisma, TypeORM and Sequelize store the error that they wrap. */
 const WRAPS = ["cause", "meta", "driverAdapterError", "driverError", "original"] as const;
 const DEEPEST = 4;
 
-function ofTheServer(error: unknown, depth = 0): unknown {
+function serverError(error: unknown, depth = 0): unknown {
   if (typeof error !== "object" || error === null || depth > DEEPEST) return undefined;
   if (stateOf(error) !== undefined) return error;
   for (const name of WRAPS) {
-    const found = ofTheServer((error as Record<string, unknown>)[name], depth + 1);
+    const found = serverError((error as Record<string, unknown>)[name], depth + 1);
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-/** It was changed on its way, or its params were not passed on. */
+/** The adapter changed the statement, or did not pass its params. */
 function notUnderstood(words: string, cause: unknown): DibsError {
   return adapterFault(`tx: PostgreSQL did not understand what query(sql, params) sent it (${words}).`, cause);
 }

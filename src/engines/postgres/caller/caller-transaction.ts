@@ -1,62 +1,40 @@
 import { closedError } from "../../../engine/transfer.ts";
 import { DibsError, invalid } from "../../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../../core/limits.ts";
-import type { QueuePolicy } from "../../../core/policy.ts";
 import { formatTaskId, parseTaskId } from "../../../core/task-id.ts";
 import { copiesOf } from "../../../core/topic.ts";
-import type { AddedTask, Addition, NewMessage, NewTask, TaskState } from "../../../core/task.ts";
-import { contentTypeOf, headersOf } from "../verbs/add-columns.ts";
-import { CallersLink } from "./caller.ts";
+import type { AddedTask, Addition, NewMessage, NewTask } from "../../../core/task.ts";
+import { storedContentType, storedHeaders } from "../../../core/add-rules.ts";
+import { CallerConnection } from "./caller.ts";
 import { readOnly, tooOld } from "./caller-failure.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
 import { channelOf } from "../connection/notifier.ts";
 import { elsewhere, IDENTITY, type Identity, isSame } from "../connection/identity.ts";
 import { checkKnown, CLOSED, describeSchema } from "../schema/migrations.ts";
-import { KEY, type KeyRow, type ReadLatest } from "./read-latest.ts";
+import { KEY, type KeyRow } from "./read-latest.ts";
+import type { KnownQueue, StoreLookups } from "./store-lookups.ts";
 import { toColumns } from "../statements/text.ts";
 
-/** What of the store is looked up on our own connection: the caller's may see an older moment. */
-export interface StoreLookups {
-  schema: string;
-  /** For messages; nothing secret. */
-  where: string;
-  /** Which store this is, as it was last asked or anew. */
-  identity(how?: { anew: true }): Promise<Identity>;
-  /** Made if they are new, and kept even if the caller rolls back. */
-  queues(names: string[]): Promise<Map<string, KnownQueue>>;
-  /** Tasks that wait, for a queue's maxDepth. */
-  depth(queue: string): Promise<number>;
-  stateOf(id: string): Promise<TaskState | undefined>;
-  /** The queues of the subscriptions that a topic reaches. */
-  reachedBy(topic: string): Promise<string[]>;
-  look: ReadLatest;
-}
-
-export interface KnownQueue {
-  id: number;
-  policy: QueuePolicy;
-}
-
 /**
- * Adds and acks (caller-ack.ts) within a transaction of the caller's. It writes rows that nobody else knows of yet, and leaves
- * a note in the inbox; what would need others' rows is done by the batch that takes the note up after the commit (inbox.ts).
- * Values travel as JSON, and as a text, which every library passes on alike: of a parameter that is json some make JSON.
+ * Adds and acks (caller-ack.ts) in the caller's transaction. It writes rows that no other transaction knows yet, and leaves
+ * an entry in the inbox. What needs other rows, such as a group's, is done by the batch that processes the entry after the
+ * commit (line/inbox.ts). Values are passed as one JSON text: some libraries encode a parameter of type json once more.
  */
 export class CallerTransaction {
-  readonly link: CallersLink;
-  readonly around: StoreLookups;
+  readonly link: CallerConnection;
+  readonly lookups: StoreLookups;
   #header!: HeaderRow;
   now = 0;
-  /** Of the transaction, once it has left something for after its commit. */
+  /** The transaction's number, once it has left an inbox entry. */
   xid: string | undefined;
 
-  private constructor(link: CallersLink, around: StoreLookups) {
+  private constructor(link: CallerConnection, lookups: StoreLookups) {
     this.link = link;
-    this.around = around;
+    this.lookups = lookups;
   }
 
-  static async begin(tx: unknown, around: StoreLookups): Promise<CallerTransaction> {
-    const within = new CallerTransaction(new CallersLink(tx, around), around);
+  static async begin(tx: unknown, lookups: StoreLookups): Promise<CallerTransaction> {
+    const within = new CallerTransaction(new CallerConnection(tx, lookups), lookups);
     await within.#readHeader();
     await within.#checkStore();
     if (within.#header.read_only === "on") throw readOnly();
@@ -66,26 +44,26 @@ export class CallerTransaction {
   async #readHeader(): Promise<void> {
     const [row] = await this.link.all<HeaderRow>(HEADER);
     if (!row) throw tooOld("the store was made");
-    checkKnown(this.around.schema, row.needs);
-    if (row.closed !== null) throw closedError(row.closed, describeSchema(this.around.schema));
+    checkKnown(this.lookups.schema, row.needs);
+    if (row.closed !== null) throw closedError(row.closed, describeSchema(this.lookups.schema));
     this.#header = row;
     this.now = Number(row.clock);
   }
 
-  /** The names of its tables are those of any store. */
+  /** Another store may have tables of the same names. */
   async #checkStore(): Promise<void> {
-    let mine = await this.around.identity();
+    let mine = await this.lookups.identity();
     for (let tries = 1; !isSame(mine, this.#header); tries++) {
-      const { schema, where } = this.around;
+      const { schema, where } = this.lookups;
       if (tries > MOST_TRIES) throw elsewhere(mine.salt === this.#header.salt, schema, where);
-      // The server may have crashed since we asked, or the store been made anew; and its next life begin between the two questions.
-      mine = await this.around.identity({ anew: true });
+      // The server may have crashed meanwhile, or the store may have been created again, between the two reads.
+      mine = await this.lookups.identity({ anew: true });
       await this.#readHeader();
     }
   }
 
-  /** It sees the store as it was at its first statement, and not as it is. */
-  get seesOneMoment(): boolean {
+  /** REPEATABLE READ or SERIALIZABLE: it reads the store as it was at its first statement. */
+  get hasFixedSnapshot(): boolean {
     return !this.#header.isolation.startsWith("read ");
   }
 
@@ -98,7 +76,7 @@ export class CallerTransaction {
   }
 
   queuesOf(tasks: NewTask[]): Promise<Map<string, KnownQueue>> {
-    return this.around.queues([...new Set(tasks.map((task) => task.queue))]);
+    return this.lookups.queues([...new Set(tasks.map((task) => task.queue))]);
   }
 
   async addChecked(tasks: NewTask[], queues: Map<string, KnownQueue>): Promise<AddedTask[]> {
@@ -121,7 +99,7 @@ export class CallerTransaction {
     }
     if (rows.length === 0) return added;
     await this.link.run(INSERT_TASKS, JSON.stringify(rows), this.now);
-    await this.leave();
+    await this.notifyAtCommit();
     return added;
   }
 
@@ -132,8 +110,8 @@ export class CallerTransaction {
   }
 
   /**
-   * Without a transaction each statement is one by itself, with a time of its own. Asked before anything is written: half of
-   * what belongs together could be left behind.
+   * Outside a transaction, each statement has its own transaction time. Checked before anything is written, so that no part
+   * of an operation is committed without the rest.
    */
   checkBegun({ began }: { began: string }): void {
     if (began !== this.#header.began) {
@@ -143,7 +121,7 @@ export class CallerTransaction {
     }
   }
 
-  /** To those who have subscribed by now, and not by the commit: which may be long in coming. */
+  /** To the subscriptions of this moment. The commit may come much later. */
   async publish(message: NewMessage): Promise<AddedTask[]> {
     return this.add(await this.fanOut([message]));
   }
@@ -151,7 +129,8 @@ export class CallerTransaction {
   async fanOut(additions: readonly Addition[]): Promise<NewTask[]> {
     const tasks: NewTask[] = [];
     for (const addition of additions) {
-      if ("topic" in addition) tasks.push(...copiesOf(addition, await this.around.reachedBy(addition.topic)));
+      if ("topic" in addition)
+        tasks.push(...copiesOf(addition, await this.lookups.reachedBy(addition.topic)));
       else tasks.push(addition);
     }
     return tasks;
@@ -166,15 +145,15 @@ export class CallerTransaction {
     for (const [name, { policy }] of queues) {
       if (policy.maxDepth === null) continue;
       const count = tasks.filter((task) => task.queue === name).length;
-      const depth = await this.around.depth(name);
+      const depth = await this.lookups.depth(name);
       if (depth + count > policy.maxDepth) throw queueFull(name, depth, count, policy.maxDepth);
     }
   }
 
-  /** The key's row is the caller's until the commit: who comes with the same one waits, and finds this task or none. */
+  /** The caller holds the key's row until the commit: an add with the same key waits, and then finds this task or none. */
   async #takeKey(queue: number, task: NewTask, seq: number): Promise<AddedTask | undefined> {
     const key = task.idempotencyKey!;
-    // Looked for first: to ask for one that is taken locks its row, and whoever ends that task would wait for the caller.
+    // Read first: an insert would lock the row of a used key, and the end of that task would wait for the caller.
     const row = await this.#findKey(queue, key);
     if (row) return this.#known(task.queue, row);
     if ((await this.link.run(TAKE_KEY, queue, key, seq, this.now)) > 0) return undefined;
@@ -182,15 +161,15 @@ export class CallerTransaction {
   }
 
   /**
-   * One that was taken since the transaction's only moment is seen on our own connection, and one that only the transaction sees
-   * is its own: or has been forgotten since, and then cannot be locked.
+   * A key that was used after the caller's snapshot is only seen on our connection. A key that only the caller's transaction
+   * sees is its own, or has expired since, and then FOR SHARE fails.
    */
   async #findKey(queue: number, key: string): Promise<KeyRow | undefined> {
-    const { look } = this.around;
-    const known = this.seesOneMoment ? await look.key(queue, key, this.now) : undefined;
+    const { latest } = this.lookups;
+    const known = this.hasFixedSnapshot ? await latest.key(queue, key, this.now) : undefined;
     if (known) return known;
     const [row] = await this.link.all<KeyRow>(
-      this.seesOneMoment ? `${KEY} FOR SHARE` : KEY,
+      this.hasFixedSnapshot ? `${KEY} FOR SHARE` : KEY,
       queue,
       key,
       this.now,
@@ -200,7 +179,7 @@ export class CallerTransaction {
 
   async #known(queue: string, row: KeyRow): Promise<AddedTask> {
     const id = this.#id(Number(row.created_at), Number(row.task));
-    const state = (await this.around.stateOf(id)) ?? row.state ?? "ready";
+    const state = (await this.lookups.stateOf(id)) ?? row.state ?? "ready";
     return { id, queue, state, existing: true };
   }
 
@@ -212,10 +191,10 @@ export class CallerTransaction {
     return parseTaskId(id, this.#header.salt)?.seq;
   }
 
-  /** Told when the caller commits, and never if it does not. */
-  async leave(): Promise<void> {
+  /** Notifies other processes when the caller commits. */
+  async notifyAtCommit(): Promise<void> {
     const message = JSON.stringify({ from: "", foreign: true });
-    const [row] = await this.link.all<{ xid: string }>(TELL, channelOf(this.around.schema), message);
+    const [row] = await this.link.all<{ xid: string }>(NOTIFY, channelOf(this.lookups.schema), message);
     this.xid = row!.xid;
   }
 }
@@ -246,7 +225,7 @@ const HEADER = `
     (${THIS_MOMENT})::text AS clock
   FROM dibs.store WHERE one = 1`;
 const NEXT = `SELECT nextval('dibs.seq')::text AS n, ${BEGAN} FROM generate_series(1, $1::int4)`;
-const TELL = `SELECT pg_notify($1, $2)::text AS told, pg_current_xact_id()::text AS xid`;
+const NOTIFY = `SELECT pg_notify($1, $2)::text AS sent, pg_current_xact_id()::text AS xid`;
 const TAKE_KEY = `
   INSERT INTO dibs.idempotency (queue, key, task, created_at) VALUES ($1::int4, $2, $3::int8, $4::int8)
   ON CONFLICT (queue, key) DO UPDATE
@@ -282,8 +261,8 @@ function rowOf(task: NewTask, more: object): object {
     urgent: task.urgent || null,
     group_key: task.groupKey ?? null,
     idempotency_key: task.idempotencyKey ?? null,
-    content_type: contentTypeOf(task),
-    headers: headersOf(task),
+    content_type: storedContentType(task),
+    headers: storedHeaders(task),
     data,
     bytes: bytes && Buffer.from(bytes).toString("base64"),
     ...(task.run && {

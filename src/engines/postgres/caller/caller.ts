@@ -1,24 +1,24 @@
 import { show } from "../../../core/show.ts";
-import { adapterFault, failureWithin, type Place } from "./caller-failure.ts";
+import { adapterFault, failureWithin, type StoreName } from "./caller-failure.ts";
 import { inSchema } from "../statements/text.ts";
 
-/** A client of `pg`, or `{ query(sql, params) }` around another library's, which answers the rows. */
+/** A client of `pg`, or `{ query(sql, params) }` around the transaction of another library, which returns the rows. */
 export interface Caller {
   query(sql: string, params: unknown[]): unknown;
 }
 
 /**
- * Rows cross as one text each. Libraries differ in what they make of other types, and plugins of some rename columns: to a
- * single word they do nothing.
+ * Each row is returned as one JSON text. Libraries parse other types in different ways, and plugins of some rename columns;
+ * they leave a column with a one-word name alone.
  */
 const asText = (sql: string): string => `SELECT to_json(each)::text AS answer FROM (${sql}) AS each`;
 
-/** The connection that a caller's transaction is on. Whatever goes wrong there is told in words. */
-export class CallersLink {
+/** The connection of a caller's transaction. Its errors become errors of dibs. */
+export class CallerConnection {
   readonly #caller: Caller;
-  readonly #place: Place;
+  readonly #store: StoreName;
 
-  constructor(tx: unknown, place: Place) {
+  constructor(tx: unknown, store: StoreName) {
     if (typeof (tx as Caller | null | undefined)?.query !== "function") {
       throw adapterFault(
         `tx must be a client of pg inside its transaction, or { query(sql, params) } around another library's; got ` +
@@ -26,10 +26,10 @@ export class CallersLink {
       );
     }
     this.#caller = tx as Caller;
-    this.#place = place;
+    this.#store = store;
   }
 
-  /** What it answers is read. */
+  /** Returns the rows. */
   async all<Row>(sql: string, ...params: unknown[]): Promise<Row[]> {
     const rows = await this.#ask(asText(sql), params);
     return rows.map((row) => {
@@ -43,13 +43,13 @@ export class CallersLink {
     });
   }
 
-  /** Writes; answers how many rows came back. */
+  /** Writes; returns the number of rows that came back. */
   async run(sql: string, ...params: unknown[]): Promise<number> {
     return (await this.#ask(sql, params)).length;
   }
 
   async #ask(sql: string, params: unknown[]): Promise<unknown[]> {
-    const answer = await this.#answer(inSchema(sql, this.#place.schema), params);
+    const answer = await this.#answer(inSchema(sql, this.#store.schema), params);
     const rows = Array.isArray(answer) ? answer : (answer as { rows?: unknown } | null | undefined)?.rows;
     if (!Array.isArray(rows)) {
       throw adapterFault(`tx: query(sql, params) must answer the rows; it answered ${show(answer)}.`);
@@ -61,7 +61,7 @@ export class CallersLink {
     try {
       return await this.#caller.query(sql, params);
     } catch (error) {
-      throw failureWithin(error, this.#place);
+      throw failureWithin(error, this.#store);
     }
   }
 }

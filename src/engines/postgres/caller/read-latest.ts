@@ -2,13 +2,13 @@ import type { EndState } from "../../../core/task.ts";
 import type { Connection } from "../connection/connection.ts";
 
 /**
- * What a transaction of the caller's that sees one moment only (REPEATABLE READ, SERIALIZABLE) cannot know: how it is now. Asked
- * on a connection of ours, which sees nothing of what that transaction has written.
+ * Reads the latest state on a connection of ours. A caller's transaction with a fixed snapshot (REPEATABLE READ,
+ * SERIALIZABLE) does not see it; and this connection does not see what that transaction has written.
  */
 export interface ReadLatest {
   key(queue: number, key: string, now: number): Promise<KeyRow | undefined>;
   isHeld(task: number, fence: number): Promise<boolean>;
-  /** How many steps and signals are kept for it. */
+  /** The number of its steps and signals. */
   steps(task: number): Promise<number>;
 }
 
@@ -24,10 +24,10 @@ export const KEY = `
 export const STEPS = `SELECT count(*)::int4 AS count FROM dibs.step WHERE task = $1::int8`;
 const IS_HELD = `SELECT 1 FROM dibs.claim WHERE task = $1::int8 AND fence = $2::int8`;
 
-export function ownLook(ask: <T>(question: (link: Connection) => Promise<T>) => Promise<T>): ReadLatest {
+export function readLatestOn(query: <T>(work: (link: Connection) => Promise<T>) => Promise<T>): ReadLatest {
   return {
-    key: async (queue, key, now) => (await ask((link) => link.all<KeyRow>(KEY, queue, key, now)))[0],
-    isHeld: async (task, fence) => (await ask((link) => link.all(IS_HELD, task, fence))).length > 0,
-    steps: async (task) => (await ask((link) => link.all<{ count: number }>(STEPS, task)))[0]!.count,
+    key: async (queue, key, now) => (await query((link) => link.all<KeyRow>(KEY, queue, key, now)))[0],
+    isHeld: async (task, fence) => (await query((link) => link.all(IS_HELD, task, fence))).length > 0,
+    steps: async (task) => (await query((link) => link.all<{ count: number }>(STEPS, task)))[0]!.count,
   };
 }

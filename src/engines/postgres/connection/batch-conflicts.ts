@@ -1,25 +1,27 @@
-/** Another transaction's commit made what was read untrue: the whole batch is carried out once more. */
+/** Errors that make batch/store.ts start a batch again, or execute it in another way. */
+
+/** Another transaction's commit made what this batch read untrue: the batch starts again. */
 export class StaleRead extends Error {
   override get name(): string {
     return "StaleRead";
   }
 }
 
-/** Locks that a batch waits for before it holds anything: see locks.ts. */
+/** Locks that a batch waits for before it holds anything else: see locks.ts. */
 export interface Locks {
   /** The ids of queues whose gates it needs. */
   gates: readonly number[];
   /** The ids of runs. */
   runs: readonly number[];
-  /** A task whose claim it has to change: the last that another transaction was found to hold. */
+  /** A task whose claim it has to change: the last one that another transaction was found to hold. */
   claim: number | null;
-  /** The catalogue, without others. */
-  alone: boolean;
+  /** The catalogue, exclusively. */
+  exclusive: boolean;
 }
 
-/** A lock that is only tried once the batch has begun is another transaction's: the batch starts again and waits for it first. */
+/** Another transaction holds a lock that was only tried: the batch starts again, and waits for it first. */
 export class LocksNeeded extends StaleRead {
-  /** All of the named kinds that it needs, as far as is known. */
+  /** Of each kind that is named, all locks that the batch is known to need. */
   readonly locks: Partial<Locks>;
 
   constructor(locks: Partial<Locks>) {
@@ -32,14 +34,14 @@ export class LocksNeeded extends StaleRead {
   }
 }
 
-/** It has others' notes in its hands, which nobody else sees meanwhile, and would have to wait for somebody's lock. */
+/** A batch that has processed inbox entries would have to wait for a lock. No other batch sees the entries meanwhile. */
 export class BlockedByLock extends Error {
   override get name(): string {
     return "BlockedByLock";
   }
 }
 
-/** It has to be alone, and somebody's transaction has been open for long: it gives way, and asks again later. */
+/** An exclusive batch could not begin, because another transaction stays open. It is retried later. */
 export class ExclusiveTimeout extends Error {
   override get name(): string {
     return "ExclusiveTimeout";

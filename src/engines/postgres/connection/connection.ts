@@ -14,30 +14,30 @@ export type Value =
 export interface ConnectionOptions {
   url: string;
   schema: string;
-  /** False behind a transaction pooler: then nothing may be kept on a connection from one transaction to the next. */
+  /** False behind a transaction pooler: a connection then keeps nothing between transactions. */
   prepare: boolean;
-  /** Settings for the whole connection, where it is ours. */
+  /** Settings for the whole connection; empty behind a transaction pooler. */
   settings: Record<string, string>;
   connectMs: number;
 }
 
 /**
- * Each statement sees what was committed before it, also where an administrator has chosen otherwise for all others: what a
- * transaction waited for, it has to see.
+ * Each statement sees what was committed before it, even if an administrator has set another default: after a transaction
+ * has waited for a lock, it must see what the other one wrote.
  */
 export const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-const FAREWELL_MS = 2_000;
+const CLOSE_MS = 2_000;
 
 const INT8 = 20;
 const TYPES = { getTypeParser };
 
-/** 64-bit numbers come as numbers: none that is given out here reaches 2^53. */
+/** 64-bit integers become numbers: none in the store reaches 2^53. */
 function getTypeParser(oid: number, format?: "text" | "binary"): (value: string) => unknown {
   return oid === INT8 ? Number : types.getTypeParser(oid, format);
 }
 
-/** Statements are prepared once a connection, under a name of their own. */
+/** The names under which statements are prepared, once per connection. */
 const NAMES = new Map<string, string>();
 
 function nameOf(sql: string): string {
@@ -57,7 +57,7 @@ async function connect(client: Client): Promise<void> {
   }
 }
 
-/** What pg's client has, and its types do not know. */
+/** Members of pg's client that its types do not declare. */
 interface Inner {
   ref(): void;
   unref(): void;
@@ -65,15 +65,18 @@ interface Inner {
   connection: { stream: Duplex };
 }
 
-/** One connection. What is sent goes out at once and is answered in order, so that a batch needs few round trips. */
+/**
+ * One connection. Statements are pipelined: sent without waiting for the answers before, and answered in order, so that a
+ * batch needs few round trips.
+ */
 export class Connection {
   readonly schema: string;
   readonly #client: Client;
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
   #pid: number | undefined;
-  #asked = 0;
-  #heardAt = 0;
+  #pending = 0;
+  #answeredAt = 0;
   #collecting = false;
   #closing = false;
   #ended: Error | undefined;
@@ -100,7 +103,7 @@ export class Connection {
     const link = new Connection(client, options);
     try {
       await connect(client);
-      await link.#introduce(Object.entries(options.settings));
+      await link.#applySettings(Object.entries(options.settings));
       link.#unref();
       return link;
     } catch (error) {
@@ -109,8 +112,8 @@ export class Connection {
     }
   }
 
-  /** Says what holds for the whole connection, where it is ours, and asks by what the server knows it. */
-  async #introduce(settings: [name: string, value: string][]): Promise<void> {
+  /** Applies the settings, and reads the id of the server process. */
+  async #applySettings(settings: [name: string, value: string][]): Promise<void> {
     if (settings.length === 0) return;
     const calls = settings.map((_, i) => `set_config($${i * 2 + 1}, $${i * 2 + 2}, false)`);
     const [row] = await this.all<{ pid: number }>(
@@ -120,22 +123,22 @@ export class Connection {
     this.#pid = row!.pid;
   }
 
-  /** Why it is of no use any more; undefined while it is. */
+  /** Why it cannot be used any more; undefined while it can. */
   get ended(): Error | undefined {
     return this.#ended;
   }
 
-  /** Milliseconds for which an answer has been waited for and none has come. */
+  /** For how many milliseconds an answer has been overdue. */
   get silentFor(): number {
-    return this.#asked === 0 ? 0 : performance.now() - this.#heardAt;
+    return this.#pending === 0 ? 0 : performance.now() - this.#answeredAt;
   }
 
-  /** Of the server's process; undefined where it may be another one with each transaction. */
+  /** The id of the server process; undefined behind a transaction pooler, where each transaction may have another one. */
   get pid(): number | undefined {
     return this.#pid;
   }
 
-  /** Nobody stands between who would tell another number than the server's. */
+  /** No pooler is in between: a pooler reports another process id than the server. */
   get isDirect(): boolean {
     return this.#inner.processID === this.pid;
   }
@@ -155,7 +158,7 @@ export class Connection {
     for (const listener of this.#onEnd) listener(error);
   }
 
-  /** Every statement this connection has used, for whoever checks their plans. */
+  /** Every statement that this connection has used: tests check their plans. */
   get statements(): Iterable<string> {
     return this.#texts.keys();
   }
@@ -171,46 +174,46 @@ export class Connection {
 
   /** Statements without values or rows. */
   async exec(sql: string): Promise<void> {
-    await this.#ask({ text: inSchema(sql, this.schema) });
+    await this.#send({ text: inSchema(sql, this.schema) });
   }
 
   query(sql: string, values: readonly Value[]): Promise<QueryResult> {
     const text = this.#text(sql);
-    return this.#ask({
+    return this.#send({
       text,
       values: values as unknown[],
       ...(this.#prepare && { name: nameOf(text) }),
     });
   }
 
-  /** Rows as arrays, which are read faster than objects. */
+  /** Rows as arrays, which `pg` parses faster than objects. */
   async rows(sql: string, values: readonly Value[]): Promise<unknown[][]> {
     const text = this.#text(sql);
     const name = this.#prepare ? { name: nameOf(text) } : {};
-    const { rows } = await this.#ask({ text, values: values as unknown[], rowMode: "array", ...name });
+    const { rows } = await this.#send({ text, values: values as unknown[], rowMode: "array", ...name });
     return rows as unknown[][];
   }
 
-  #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {
+  #send(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {
     return this.#during(() => this.#client.query(query));
   }
 
-  /** It keeps the process alive only while it has something to answer. */
-  async #during<T>(ask: () => Promise<T>): Promise<T> {
-    if (this.#asked++ === 0) {
-      this.#heardAt = performance.now();
+  /** The connection keeps the process alive only while an answer is pending. */
+  async #during<T>(send: () => Promise<T>): Promise<T> {
+    if (this.#pending++ === 0) {
+      this.#answeredAt = performance.now();
       this.#ref();
     }
     this.#collect();
     try {
-      return await ask();
+      return await send();
     } finally {
-      this.#heardAt = performance.now();
-      if (--this.#asked === 0 && !this.#closing) this.#unref();
+      this.#answeredAt = performance.now();
+      if (--this.#pending === 0 && !this.#closing) this.#unref();
     }
   }
 
-  /** The statements of a moment go out in one write: each is a call of the system's, and wakes the server's process. */
+  /** The statements of one tick are sent in one write: each write is a system call, and wakes the server process. */
   #collect(): void {
     if (this.#collecting) return;
     this.#collecting = true;
@@ -218,7 +221,7 @@ export class Connection {
     process.nextTick(() => this.flush());
   }
 
-  /** They go out now: what follows in this moment may take long to be written down. */
+  /** Sends them now: the statements that follow in this tick may take long to encode. */
   flush(): void {
     this.#collecting = false;
     this.#inner.connection.stream.uncork();
@@ -244,13 +247,13 @@ export class Connection {
     this.#end(new Error("The connection was closed."));
     this.#closing = true;
     this.#ref();
-    // The server's word of farewell does not come from where nothing comes from.
-    const timer = setTimeout(() => this.#hangUp(), FAREWELL_MS);
+    // If the network is down, the server's answer never arrives.
+    const timer = setTimeout(() => this.#hangUp(), CLOSE_MS);
     await this.#client.end().catch(() => {});
     clearTimeout(timer);
   }
 
-  /** At once, whatever is under way. */
+  /** At once, without waiting for answers. */
   destroy(): void {
     this.#end(new Error("The connection was given up."));
     this.#hangUp();

@@ -2,21 +2,21 @@ import type { Conflict } from "../../../core/commit.ts";
 import { DibsError, invalid, isDibsError } from "../../../core/errors.ts";
 import { ExclusiveTimeout, StaleRead } from "./batch-conflicts.ts";
 
-/** What an error of PostgreSQL, or of the way to it, means for the batch that met it. */
+/** What an error of PostgreSQL, or of the connection, means for the batch. */
 export type FailureClass =
-  /** The server undid the transaction and would have it once more: a deadlock, or somebody was faster. */
+  /** The server rolled the transaction back because of a deadlock or a race: execute it again. */
   | "again"
-  /** The connection is gone or leads to a server that cannot write: another one may do better. */
+  /** The connection is lost, or its server cannot write: retry on another one. */
   | "reconnect"
-  /** Others are in its way, who may take a while. */
+  /** Another transaction blocks it, perhaps for long: retry later. */
   | "later"
-  /** It will not go better on another connection; the error tells the caller. */
+  /** A retry would fail in the same way: the caller gets the error. */
   | "tell";
 
-/** No connection came about, for a reason of the server's or of the way to it. */
+/** The connection could not be opened. */
 export class NotConnected extends Error {
   constructor(cause: unknown) {
-    super(wordsOf(cause), { cause });
+    super(messageOf(cause), { cause });
   }
 
   override get name(): string {
@@ -24,7 +24,7 @@ export class NotConnected extends Error {
   }
 }
 
-/** What was met while connecting. In there an error needs no code to be trouble: TLS has words only. */
+/** An error while connecting. It counts as connection trouble even without a code: errors of TLS have none. */
 export function notConnected(met: unknown): unknown {
   return isFault(met) ? met : new NotConnected(met);
 }
@@ -39,44 +39,44 @@ export function classifyFailure(error: unknown): FailureClass {
 
 const CONFLICTS: Record<string, Conflict["conflict"]> = { "40001": "serialization", "40P01": "deadlock" };
 
-/** What the server undid a transaction for; undefined for other errors. */
+/** Why the server rolled a transaction back; undefined for other errors. */
 export function conflictOf(error: unknown): Conflict["conflict"] | undefined {
   return CONFLICTS[(error as Met).code ?? ""];
 }
 
-/** What pg's errors, and the system's, may have. */
+/** Fields of errors of `pg` and of the operating system. */
 interface Met {
   code?: string;
   message?: string;
   routine?: string;
 }
 
-/** By which a server says who may not come in. While a store is open that may pass: a password is being changed. */
-const NOT_LET_IN = new Set(["28P01", "28000", "3D000"]);
-/** A statement that this connection prepared is not known, or is another's: a pooler has changed the server under it. */
-const MIXED_UP = new Set(["26000", "42P05"]);
-/** By which a server says that this connection is of no use. */
+/** Authentication failed. While a store is open this may pass: a password is being changed. */
+const NOT_AUTHENTICATED = new Set(["28P01", "28000", "3D000"]);
+/** A prepared statement is missing, or is another client's: a pooler has changed the server process. */
+const NOT_PREPARED = new Set(["26000", "42P05"]);
+/** Codes after which a connection cannot be used any more. */
 const TROUBLE = new Set([
-  "25006", // a standby: it cannot be written to
-  "25P02", // in a transaction that failed, and not here: that of a pooler's client before us
+  "25006", // a standby, which is read-only
+  "25P02", // the transaction has failed before its first statement: it is of the pooler's previous client
   "25P03", // idle in transaction for too long
-  "25P04", // a transaction that took too long: the server has hung up
+  "25P04", // the transaction took too long, and the server closed the connection
   "57P01", // ended by an administrator
   "57P02", // a crash
   "57P03", // starting up or shutting down
   "57P04", // the database was dropped: perhaps to be restored
   "57P05",
   "53300", // too many connections
-  "XX000", // poolers say so when they have lost their server; and whatever the server's process mixed up goes with it
-  ...NOT_LET_IN,
-  ...MIXED_UP,
+  "XX000", // a pooler has lost its server, or the server process has an internal error
+  ...NOT_AUTHENTICATED,
+  ...NOT_PREPARED,
 ]);
-/** Of what is not supported: where the server looked when it said so. */
-const OF_ANOTHER = new Set([
-  "RevalidateCachedQuery", // a newer dibs has changed a table: what was prepared before is of no use, on this connection only
-  "get_relation_info", // a standby: nobody may look into a table that is not logged
+/** Functions of the server that report "not supported" although another connection may work. */
+const MAY_WORK_ELSEWHERE = new Set([
+  "RevalidateCachedQuery", // a newer dibs has changed a table: statements prepared before fail on this connection
+  "get_relation_info", // a standby, which cannot read unlogged tables
 ]);
-/** Codes of the system's, such as ECONNRESET or ENOENT for a socket that is not there; and of Node's streams and TLS. */
+/** Codes of the operating system, such as ECONNRESET, or ENOENT for a missing socket; and of Node's streams and TLS. */
 const OF_THE_SYSTEM = /^(?:E(?!RR_)[A-Z0-9_]+|ERR_(?:SSL|TLS|STREAM)_\w+)$/;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 const WORDS =
@@ -84,13 +84,13 @@ const WORDS =
 
 function isConnectionTrouble(error: unknown): boolean {
   const { code, message, routine } = error as Met;
-  if (code === "0A000") return OF_ANOTHER.has(routine ?? "");
+  if (code === "0A000") return MAY_WORK_ELSEWHERE.has(routine ?? "");
   if (code !== undefined && (TROUBLE.has(code) || code.startsWith("08") || OF_THE_SYSTEM.test(code)))
     return true;
   return typeof message === "string" && WORDS.test(message);
 }
 
-/** A mistake in a program, ours or pg's: it is to be seen as what it is, and not taken for a server that is away. */
+/** A bug, in dibs or `pg`. It must not be taken for a server that is unreachable. */
 function isFault(error: unknown): boolean {
   if (isBadAddress(error)) return false;
   return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind);
@@ -101,41 +101,41 @@ function isBadAddress(error: unknown): boolean {
   return code === "ERR_INVALID_URL" || code === "ERR_SOCKET_BAD_PORT" || error instanceof URIError;
 }
 
-/** A file that the address names: it is read before anybody connects. A socket is read, too, and is connected to. */
+/** A file that the address names, such as a certificate, is read before the connection is opened. */
 function isUnreadable(error: unknown): error is NodeJS.ErrnoException {
   const { syscall, code = "" } = error as NodeJS.ErrnoException;
   return (syscall === "open" || syscall === "read") && ["ENOENT", "EACCES", "EISDIR"].includes(code);
 }
 
-/** Where several addresses of a host were tried, the error has no words of its own. */
-export function wordsOf(error: unknown): string {
+/** If several addresses of a host were tried, the error has a code and no message. */
+export function messageOf(error: unknown): string {
   const { code, message } = error as Met;
   return message || code || String(error);
 }
 
-/** Nothing of the batch happened; what the caller can do about it, in words. A fault is told as it is. */
+/** The error that the caller gets: nothing of the batch was done, and what to do about it. Bugs are passed on. */
 export function failureFrom(error: unknown, where: string): unknown {
   if (isDibsError(error) || isFault(error)) return error;
   const met = error instanceof NotConnected ? error.cause : error;
   const { code = "" } = met as Met;
   if (isBadAddress(met)) return badAddress();
   if (isUnreadable(met)) return unreadable(met);
-  if (NOT_LET_IN.has(code)) return notLetIn(met, where, true);
-  if (MIXED_UP.has(code)) return mixedUp(met, where);
-  const fate = classifyFailure(error);
-  if (fate === "reconnect") {
+  if (NOT_AUTHENTICATED.has(code)) return notAuthenticated(met, where, true);
+  if (NOT_PREPARED.has(code)) return notPrepared(met, where);
+  const failureClass = classifyFailure(error);
+  if (failureClass === "reconnect") {
     return failure(
-      `PostgreSQL at ${where} cannot be reached or written to (${wordsOf(met)}). Nothing was changed. Try again later.`,
+      `PostgreSQL at ${where} cannot be reached or written to (${messageOf(met)}). Nothing was changed. Try again later.`,
       met,
     );
   }
-  if (fate === "again") {
+  if (failureClass === "again") {
     return failure(
-      `The batch met others' transactions at ${where} again and again (${wordsOf(met)}). Nothing was changed. Try again.`,
+      `The batch met others' transactions at ${where} again and again (${messageOf(met)}). Nothing was changed. Try again.`,
       met,
     );
   }
-  if (fate === "later") {
+  if (failureClass === "later") {
     return failure(
       `A transaction on the store at ${where} has been open for long, and this takes a moment without any. Nothing was ` +
         `changed. Try again later; pg_stat_activity shows whose it is, and what it waits for.`,
@@ -145,17 +145,14 @@ export function failureFrom(error: unknown, where: string): unknown {
   return refused(met, where);
 }
 
-/**
- * The same while a store is being opened: who is not let in has most likely the wrong address, and waiting does not mend
- * it.
- */
+/** The error of opening a store. If authentication fails, the address is most likely wrong, and a retry does not help. */
 export function refusalFrom(error: unknown, where: string): unknown {
   if (isDibsError(error)) return error;
   const met = error instanceof NotConnected ? error.cause : error;
   const { code = "" } = met as Met;
-  const words = wordsOf(met);
-  // pg itself says so of a password that was not given.
-  if (NOT_LET_IN.has(code) || words.startsWith("SASL")) return notLetIn(met, where, false);
+  const words = messageOf(met);
+  // The error of `pg` if the password is missing.
+  if (NOT_AUTHENTICATED.has(code) || words.startsWith("SASL")) return notAuthenticated(met, where, false);
   const isCertain = error instanceof NotConnected && !isBadAddress(met) && !isConnectionTrouble(met);
   if (!isCertain || SQLSTATE.test(code)) return failureFrom(met, where);
   return failure(
@@ -166,10 +163,10 @@ export function refusalFrom(error: unknown, where: string): unknown {
   );
 }
 
-/** The server carried a statement out and said no; it will not go better on another connection. */
+/** The server refused a statement: a retry would fail in the same way. */
 function refused(error: unknown, where: string): DibsError {
   const { code = "" } = error as Met;
-  const message = wordsOf(error);
+  const message = messageOf(error);
   if (code === "57014" || code === "55P03") {
     return failure(
       `PostgreSQL at ${where} cancelled a statement (${message}). Nothing was changed. Try again; if it stays so, raise ` +
@@ -228,18 +225,18 @@ function unreadable({ path, code }: NodeJS.ErrnoException): DibsError {
   );
 }
 
-function notLetIn(error: unknown, where: string, retryable: boolean): DibsError {
+function notAuthenticated(error: unknown, where: string, retryable: boolean): DibsError {
   return failure(
-    `PostgreSQL at ${where} does not let this user in (${wordsOf(error)}). Nothing was changed. Look at the user, the ` +
+    `PostgreSQL at ${where} does not let this user in (${messageOf(error)}). Nothing was changed. Look at the user, the ` +
       `password and the database of the address.`,
     error,
     retryable,
   );
 }
 
-function mixedUp(error: unknown, where: string): DibsError {
+function notPrepared(error: unknown, where: string): DibsError {
   return failure(
-    `What leads to PostgreSQL at ${where} does not keep prepared statements (${wordsOf(error)}). Nothing was changed. ` +
+    `What leads to PostgreSQL at ${where} does not keep prepared statements (${messageOf(error)}). Nothing was changed. ` +
       `Behind a transaction pooler such as PgBouncer open the store with listen: false.`,
     error,
   );

@@ -1,24 +1,24 @@
 import { DibsError } from "../../../core/errors.ts";
-import { LIFE } from "./incarnation.ts";
+import { INCARNATION } from "./incarnation.ts";
 import type { Connection } from "./connection.ts";
 
 /**
- * Which store it is, of all that have tables of these names. A copy has the same salt: where it was restored from a dump its
- * tables have other numbers, a database that was made after the template of another has another name, and a copy of the
- * whole server, which takes over or is started beside it, another life (incarnation.ts). All of this anybody may ask.
+ * Identifies a store, so that a caller's transaction on another database is refused. A copy has the same salt. But a
+ * restored dump has other table numbers, a database created from a template has another name, and a copy of the whole
+ * server has another incarnation (incarnation.ts). Every user may read these.
  */
 export const IDENTITY = `
-  salt, tableoid::text || ' ' || current_database() AS place, ${LIFE} AS life`;
+  salt, tableoid::text || ' ' || current_database() AS location, ${INCARNATION} AS incarnation`;
 
 const READ = `SELECT ${IDENTITY} FROM dibs.store WHERE one = 1`;
 
 export interface Identity {
   salt: number;
-  place: string;
-  life: string | null;
+  location: string;
+  incarnation: string | null;
 }
 
-/** As it was last asked: each connection leads to one server, but for those that a pooler moves. */
+/** The last answer: a connection leads to one server, unless a pooler moves it. */
 const KNOWN = new WeakMap<Connection, Identity>();
 
 export async function identityOf(link: Connection, how?: { anew: true }): Promise<Identity> {
@@ -34,10 +34,10 @@ async function readIdentity(link: Connection): Promise<Identity> {
 }
 
 export function isSame(one: Identity, other: Identity): boolean {
-  return one.salt === other.salt && one.place === other.place && one.life === other.life;
+  return one.salt === other.salt && one.location === other.location && one.incarnation === other.incarnation;
 }
 
-/** Whatever is done there would be done to somebody else's queues. */
+/** The transaction would change the queues of another store. */
 export function elsewhere(isCopy: boolean, schema: string, where: string): DibsError {
   return new DibsError(
     "INVALID",

@@ -2,34 +2,35 @@ import type { Connection } from "./connection.ts";
 import { StaleRead } from "./batch-conflicts.ts";
 
 /**
- * The server's life, by its name. It ends with a crash and where a standby takes over, for the table is not logged and then
- * empty; and where the store is restored from a dump, which brings the row as it was: but written by another transaction than
- * the one it says. What was given out last in a life that has ended, the numbers of transactions and the fences, may be given
- * out again.
+ * The incarnation of the server: a random token in `dibs.incarnation`. It ends when the server crashes, when a standby
+ * takes over, and when the store is restored from a dump. After that, the last transaction numbers and fences may be given
+ * out again, so a new incarnation begins with higher ones.
  *
- * Each transaction that writes asks for it with its header: behind a pooler a connection outlives the server's crash.
+ * The table is unlogged, so a crash and a take-over empty it. A dump contains its row, and `born` then is not the
+ * transaction that wrote it. Each batch that writes reads the token with its header, because a connection through a
+ * pooler outlives a crash of the server.
  */
-const COUNTS = `life.xmin = life.born::xid`;
-export const LIFE = `(SELECT life.token FROM dibs.life WHERE life.one = 1 AND ${COUNTS})`;
+const IS_CURRENT = `incarnation.xmin = incarnation.born::xid`;
+export const INCARNATION = `(SELECT incarnation.token FROM dibs.incarnation WHERE incarnation.one = 1 AND ${IS_CURRENT})`;
 
 /**
- * Above all that was given out before. So many may not have reached the log, or the standby. Since a dump was made more may have
- * been given out, but never 1,000 in each millisecond since 1970: by the clock it is above them however old the dump is.
+ * A number above all that were given out. Up to 10 million may be missing from the log or the standby. A dump may be of
+ * any age, but never were 1,000 given out in each millisecond since 1970, so the clock gives a higher one.
  */
 const above = (sequence: string): string =>
   `setval('${sequence}', greatest(nextval('${sequence}') + 10000000,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 * 1000))`;
 
-// Of those who find none one begins the next, and the others wait for it. It reaches the disk before anything that follows:
-// another crash must not lead to the same numbers.
-const NEXT_LIFE = `
+// Of several processes, one begins the incarnation, and the others wait for its row. The commit is synced, whatever the
+// durability: after another crash, the same numbers must not be given out again.
+const BEGIN_INCARNATION = `
   WITH next AS (
-    INSERT INTO dibs.life (one, token) VALUES (1, gen_random_uuid()::text)
-    ON CONFLICT (one) DO UPDATE SET token = excluded.token, born = excluded.born WHERE NOT ${COUNTS}
+    INSERT INTO dibs.incarnation (one, token) VALUES (1, gen_random_uuid()::text)
+    ON CONFLICT (one) DO UPDATE SET token = excluded.token, born = excluded.born WHERE NOT ${IS_CURRENT}
     RETURNING token)
   SELECT set_config('synchronous_commit', 'on', true), ${above("dibs.fence")}, ${above("dibs.session_id")} FROM next`;
 
-/** The transaction's header found that the life before has ended. */
+/** The header found no current incarnation. */
 export class NoIncarnation extends StaleRead {
   override get name(): string {
     return "NoIncarnation";
@@ -38,25 +39,30 @@ export class NoIncarnation extends StaleRead {
 
 /** Before anything is claimed: no two claims have the same fence. */
 export async function beginIncarnation(link: Connection): Promise<void> {
-  await link.all(NEXT_LIFE);
+  await link.all(BEGIN_INCARNATION);
 }
 
-/** By which the server can be asked what became of a transaction: its number, which means something only in the life that gave it out. */
+/** Identifies a transaction, to ask the server for its outcome. The number is unique within its incarnation. */
 export interface CommitMark {
   xid: string | null;
-  life: string | null;
+  incarnation: string | null;
 }
 
-// In one statement: through a pooler the next one may be another server's.
+// One statement: through a pooler, the next one may reach another server.
 const STATUS = `
-  SELECT pg_xact_status($1::xid8) AS status FROM dibs.life WHERE life.one = 1 AND life.token = $2 AND ${COUNTS}`;
+  SELECT pg_xact_status($1::xid8) AS status FROM dibs.incarnation
+  WHERE incarnation.one = 1 AND incarnation.token = $2 AND ${IS_CURRENT}`;
 
-/** What became of a commit whose answer was lost. */
+/** The outcome of a commit whose answer was lost. */
 export async function commitOutcome(
   link: Connection,
-  { xid, life }: CommitMark,
+  { xid, incarnation }: CommitMark,
 ): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
-  if (xid === null || life === null) return "unknown";
-  const [row] = await link.all<{ status: "committed" | "aborted" | "in progress" | null }>(STATUS, xid, life);
+  if (xid === null || incarnation === null) return "unknown";
+  const [row] = await link.all<{ status: "committed" | "aborted" | "in progress" | null }>(
+    STATUS,
+    xid,
+    incarnation,
+  );
   return row?.status ?? "unknown";
 }

@@ -2,50 +2,49 @@ import { randomUUID } from "node:crypto";
 import type { Hint } from "../../../engine/engine.ts";
 import type { Connection } from "./connection.ts";
 
-/**
- * Sends NOTIFY messages about commits to other processes, and receives theirs. The engine has one, on its own
- * connection.
- */
-
-/** What one process tells the others of its commits. */
+/** A message about commits. */
 interface Message {
+  /** The id of the sending process; empty: a caller's transaction. */
   from: string;
   ready?: Record<string, number>;
   ended?: true;
-  /** Notices wait for sessions; whose, their own process finds out. */
+  /** Some sessions have notices. Each process checks its own sessions. */
   noticed?: true;
   foreign?: true;
 }
 
 /**
- * A process sends at most one message in this time: a commit that notifies takes a lock of the whole server, and every process hears
- * every message (docs/decisions/0024).
+ * A process sends at most one message in this time: a commit that notifies takes a lock of the whole server, and every
+ * process gets every message (docs/decisions/0024).
  */
 const GAP_MS = 5;
 /** NOTIFY takes less than 8,000 bytes. */
 const LONGEST = 7_000;
 const RETRY_MS = [50, 200, 500, 1_000, 2_000];
 
-/** Of a commit, beside its hint. */
+/** What other processes need to know about a commit besides its hint. */
 export interface CommitEffects {
-  noticed: boolean;
-  listened: boolean;
+  /** Notices were written for sessions. */
+  hasNotices: boolean;
+  /** Some process listens to events. */
+  hasListeners: boolean;
+  /** Claims were settled: a caller may wait for their results. */
   ended: boolean;
 }
 
-export interface HeraldOptions {
+export interface NotifierOptions {
   connect: () => Promise<Connection>;
-  /** False: it only tells, and what others tell is found by the slow poll. */
+  /** False: it only sends. The slow poll finds what other processes did. */
   listen: boolean;
-  onHint: (hint: Hint, noticed: boolean) => void;
+  onHint: (hint: Hint, hasNotices: boolean) => void;
 }
 
 /**
- * Tells other processes what commits made possible, and hears what they tell. A hint only: the messages of a moment
- * become one, sent beside the commits; what is lost with a connection or a process the slow poll finds.
+ * Sends NOTIFY messages about commits to other processes, and receives theirs. The engine has one, on its own
+ * connection. Messages are hints: if one is lost with a connection or a process, the slow poll finds what it was about.
  */
 export class Notifier {
-  readonly #options: HeraldOptions;
+  readonly #options: NotifierOptions;
   readonly #id = randomUUID();
   #link: Connection | undefined;
   #pending: Message | undefined;
@@ -55,7 +54,7 @@ export class Notifier {
   #closed = false;
   #connecting: Promise<void> | undefined;
 
-  constructor(options: HeraldOptions) {
+  constructor(options: NotifierOptions) {
     this.#options = options;
   }
 
@@ -65,22 +64,23 @@ export class Notifier {
   }
 
   /**
-   * The message that a commit which makes tasks ready sends itself: who waits for them hears of it with the commit, and not a round
-   * trip later. Such a commit holds the server's lock while it is flushed. Undefined where messages are frequent: `tell` sends it.
+   * The message of a commit that makes tasks ready, for the commit to send itself: waiting workers get it a round trip
+   * sooner. Such a commit holds a lock of the whole server while it is flushed to disk, so if the last message was less than
+   * 5 ms ago, this returns undefined and `notify` sends it.
    */
-  messageFor(hint: Hint, told: CommitEffects): string | undefined {
+  messageFor(hint: Hint, effects: CommitEffects): string | undefined {
     const now = performance.now();
     if (!hint.ready || this.#pending || now < this.#sentAt + GAP_MS) return undefined;
     const message: Message = { from: this.#id };
-    put(message, hint, told);
+    put(message, hint, effects);
     this.#sentAt = now;
     return this.#textOf(message);
   }
 
-  tell(hint: Hint, told: CommitEffects): void {
-    const { noticed, listened, ended } = told;
-    if (!hint.ready && !hint.ended && !hint.runs && !ended && !noticed && !listened) return;
-    put((this.#pending ??= { from: this.#id }), hint, told);
+  notify(hint: Hint, effects: CommitEffects): void {
+    const { hasNotices, hasListeners, ended } = effects;
+    if (!hint.ready && !hint.ended && !hint.runs && !ended && !hasNotices && !hasListeners) return;
+    put((this.#pending ??= { from: this.#id }), hint, effects);
     const wait = this.#sentAt + GAP_MS - performance.now();
     if (wait <= 0) this.#send();
     else this.#timer ??= setTimeout(() => this.#send(), wait).unref();
@@ -101,7 +101,7 @@ export class Notifier {
     return text.length < LONGEST ? text : JSON.stringify({ from: this.#id, foreign: true, noticed: true });
   }
 
-  #hear(payload: string): void {
+  #receive(payload: string): void {
     const message = messageFrom(payload);
     if (message.from === this.#id) return;
     const { ready, ended, foreign, noticed } = message;
@@ -124,9 +124,9 @@ export class Notifier {
     this.#send();
   }
 
-  /** A standby lets everybody in and refuses this: what is not used any more must not stay open. */
+  /** A standby accepts the connection and refuses LISTEN: then the connection must not stay open. */
   async #listen(link: Connection): Promise<void> {
-    link.onNotification((payload) => this.#hear(payload));
+    link.onNotification((payload) => this.#receive(payload));
     try {
       await link.exec(`LISTEN ${channelOf(link.schema)}`);
     } catch (error) {
@@ -141,7 +141,7 @@ export class Notifier {
     setTimeout(() => {
       if (this.#closed) return;
       this.#connect().then(
-        // Nobody knows what was told meanwhile.
+        // Messages were missed meanwhile.
         () => this.#options.onHint({ foreign: true }, true),
         () => this.#reconnect(),
       );
@@ -157,7 +157,7 @@ export class Notifier {
   }
 }
 
-/** Of somebody else's word on our channel nobody knows what it means: look at everything. */
+/** A message that is not ours may mean anything: then this process checks everything. */
 function messageFrom(payload: string): Message {
   try {
     const message = JSON.parse(payload) as Partial<Message> | null;
@@ -168,18 +168,18 @@ function messageFrom(payload: string): Message {
   return { from: "", foreign: true, noticed: true };
 }
 
-function put(message: Message, hint: Hint, { noticed, listened, ended }: CommitEffects): void {
+function put(message: Message, hint: Hint, { hasNotices, hasListeners, ended }: CommitEffects): void {
   for (const [queue, count] of Object.entries(hint.ready ?? {})) {
     const ready = (message.ready ??= Object.create(null) as Record<string, number>);
     ready[queue] = (ready[queue] ?? 0) + count;
   }
-  // Whoever waits for the end of a run looks then, too.
+  // Callers that wait for the end of a run check then, too.
   if (hint.ended || hint.runs || ended) message.ended = true;
-  if (noticed) message.noticed = true;
-  if (listened) message.foreign = true;
+  if (hasNotices) message.noticed = true;
+  if (hasListeners) message.foreign = true;
 }
 
-// Nobody waits for it to reach the disk: after a crash there is nobody to be told.
+// Not flushed to disk: after a crash of the server, no process listens.
 const NOTIFY = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)`;
 
 export function channelOf(schema: string): string {

@@ -10,7 +10,7 @@ import { migrationLock } from "./locks.ts";
 import { latestVersion, migrate, readNeeds, version } from "../schema/migrations.ts";
 import { FIRST_VERSION } from "../schema/schema.ts";
 
-/** SKIP LOCKED with all that is used beside it is older; what is older than this is no longer looked after. */
+/** PostgreSQL 15: older versions are not tested. */
 const OLDEST_SERVER = 150_000;
 
 const SCHEMA_NAME = /^[a-z_][a-z0-9_]{0,47}$/;
@@ -24,7 +24,7 @@ export function checkSchemaName(schema: unknown): string {
   return schema;
 }
 
-/** Of the whole address, up to what it asks for: a password may have a comma in it. */
+/** The hosts of an address. Only these may not contain a comma: a password may. */
 const HOSTS = /^[a-z]+:\/\/(?:[^/?#]*@)?([^/?#]*)/i;
 
 export function checkOneHost(url: string): void {
@@ -36,23 +36,23 @@ export function checkOneHost(url: string): void {
   );
 }
 
-// The epoch begins with the salt: a store that was dropped and made again is not taken for the one before (queue-cache.ts).
+// The epoch starts with the salt, so that a store that was dropped and created again has another one (queue-cache.ts).
 const INSERT_STORE = `
   INSERT INTO dibs.store (one, salt, revision, epoch) VALUES (1, $1::int4, 0, $1::int4) ON CONFLICT DO NOTHING`;
 
-export interface MakeOptions {
+export interface OpenOptions {
   link: ConnectionOptions;
-  /** Part of every task's id; drawn at random for a new store unless a test names it. */
+  /** Part of every task's id; random for a new store unless a test sets it. */
   store?: number;
-  /** False: a schema that is not there is not made. */
+  /** False: a schema that does not exist is not created. */
   create?: boolean;
-  /** A store that was moved, or is being moved or filled, is opened too: for whoever does that. */
+  /** Opens also a store that was moved, or is being moved or filled: for export, import and move. */
   closedToo?: boolean;
-  /** Until then a server that is full, or starting up, is waited for; not at all unless it is said. */
+  /** Until when to wait for a server that is full or starting up; default: no wait. */
   until?: number;
 }
 
-/** The server is there, and will let somebody in before long. Anything else is most likely a mistake in the address. */
+/** The server will soon accept connections. After any other error, the address is most likely wrong. */
 const SOON = new Set(["53300", "57P03"]);
 const SOON_MS = 100;
 
@@ -69,8 +69,8 @@ export async function whileFull<T>(until: number, connect: () => Promise<T>): Pr
   }
 }
 
-/** Connects, and makes the schema or brings it up to date. What cannot be used is refused in words. */
-export async function openConnection(options: MakeOptions): Promise<Connection> {
+/** Connects, and creates the schema or brings it up to date. */
+export async function openConnection(options: OpenOptions): Promise<Connection> {
   const where = hostAndDatabaseOf(options.link.url);
   let link: Connection | undefined;
   try {
@@ -94,7 +94,7 @@ async function checkOpen(link: Connection, where: string): Promise<void> {
   if (row) throw closedError(row.transfer, labelOf(where, link.schema));
 }
 
-/** A store, as messages and moves name it. */
+/** The name of a store in messages. */
 export function labelOf(where: string, schema: string): string {
   return `postgres://${where}${schema === "dibs" ? "" : ` (schema "${schema}")`}`;
 }
@@ -102,11 +102,10 @@ export function labelOf(where: string, schema: string): string {
 const PID = `SELECT pg_backend_pid() AS pid`;
 
 /**
- * A transaction pooler lends a process of the server's for one transaction: to us and then to others, or now this one and then
- * that. One that lends it for the whole session does neither. The other one prepares nothing: what is there already is refused,
- * for a reason that does not tell.
+ * Detects a transaction pooler: it shares one server process between two connections, or moves a connection between
+ * processes. The second connection prepares nothing, because a name that is already prepared gives another error.
  */
-async function checkSession(link: Connection, options: MakeOptions, where: string): Promise<void> {
+async function checkSession(link: Connection, options: OpenOptions, where: string): Promise<void> {
   if (link.pid === undefined || link.isDirect) return;
   const other = await whileFull(options.until ?? 0, () =>
     Connection.open({ ...options.link, prepare: false, settings: {} }),
@@ -176,28 +175,28 @@ async function isUpToDate(link: Connection, where: string): Promise<boolean> {
 }
 
 /**
- * Whoever has one of the tables, such as a dump, is waited for; and behind a step that waits for a table everybody waits who
- * wants it. So it gives way soon, and tries again.
+ * A schema change waits for transactions that use its tables, such as a dump, and every other transaction waits behind it.
+ * So it gives up soon, and tries again.
  */
 const LOCK_MS = 500;
 const PAUSE_MS = 500;
 const PATIENCE_MS = 30_000;
-/** It waited for too long, or was waited for by one that it waited for. */
-const IN_THE_WAY = new Set(["55P03", "40P01"]);
+/** Lock timeout, deadlock. */
+const BLOCKED = new Set(["55P03", "40P01"]);
 
-async function makeStore(link: Connection, options: MakeOptions, where: string): Promise<void> {
+async function makeStore(link: Connection, options: OpenOptions, where: string): Promise<void> {
   for (const until = performance.now() + PATIENCE_MS; ;) {
     try {
       return await makeStoreOnce(link, options, where);
     } catch (error) {
-      if (!IN_THE_WAY.has((error as { code?: string }).code ?? "")) throw error;
-      if (performance.now() > until) throw inTheWay(link.schema, where, error);
+      if (!BLOCKED.has((error as { code?: string }).code ?? "")) throw error;
+      if (performance.now() > until) throw blocked(link.schema, where, error);
       await sleep(PAUSE_MS);
     }
   }
 }
 
-function inTheWay(schema: string, where: string, cause: unknown): DibsError {
+function blocked(schema: string, where: string, cause: unknown): DibsError {
   return new DibsError(
     "UNAVAILABLE",
     `The schema "${schema}" at ${where} is to be brought up to date, and somebody's transaction has had its tables for long. ` +
@@ -206,8 +205,8 @@ function inTheWay(schema: string, where: string, cause: unknown): DibsError {
   );
 }
 
-/** In one transaction, under a lock: of ten processes that start at once, one makes it and nine find it made. */
-async function makeStoreOnce(link: Connection, { store }: MakeOptions, where: string): Promise<void> {
+/** In one transaction, under a lock: of several processes that start at once, one creates the schema. */
+async function makeStoreOnce(link: Connection, { store }: OpenOptions, where: string): Promise<void> {
   await link.exec("BEGIN");
   try {
     await link.exec(`SELECT pg_advisory_xact_lock(${migrationLock(link.schema)})`);

@@ -1,36 +1,36 @@
 import type { Connection } from "./connection.ts";
 
-/** So long an answer may take before anybody asks what became of it. */
+/** After so long without an answer, the server is checked. */
 const SILENT_MS = 10_000;
-const LOOK_EVERY_MS = 2_500;
+const CHECK_EVERY_MS = 2_500;
 
-// One that waits for the rest of a message is not. What it does is not told to everybody.
+// A process that waits for the rest of a message is not busy. `state` is null if this user may not see it.
 const BUSY = `
   SELECT 1 FROM pg_stat_activity
   WHERE pid = $1 AND (state IS NULL OR state = 'active' AND wait_event IS DISTINCT FROM 'ClientRead')`;
 
-export interface SilenceOptions {
+export interface StallOptions {
   connect: () => Promise<Connection>;
 }
 
 /**
- * A network that swallows everything tells nobody: a connection across it waits for a quarter of an hour, until the
- * system gives it up. So when an answer is overdue, the server is asked on another connection whether it is at work
- * on it. Where it is, as behind somebody's lock, it is waited for; where it is not, or cannot be asked, the
- * connection is given up, and the batch is run again on a new one.
+ * Detects a network that drops everything silently: the operating system would wait a quarter of an hour. When an answer is
+ * overdue, this asks the server on another connection whether its process is busy. If it is, for example behind a lock, the
+ * wait continues. If it is not, or the server is unreachable, the connection is destroyed, and the batch is executed again
+ * on a new one. The engine and ReconnectingStore call it for each connection.
  */
-export function watchForStall(link: Connection, { connect }: SilenceOptions): void {
-  let isAsking = false;
+export function watchForStall(link: Connection, { connect }: StallOptions): void {
+  let isChecking = false;
   const timer = setInterval(() => {
-    if (!isAsking && link.silentFor >= SILENT_MS) void look();
-  }, LOOK_EVERY_MS);
+    if (!isChecking && link.silentFor >= SILENT_MS) void check();
+  }, CHECK_EVERY_MS);
   timer.unref();
   link.onEnd(() => clearInterval(timer));
 
-  async function look(): Promise<void> {
-    isAsking = true;
+  async function check(): Promise<void> {
+    isChecking = true;
     const isBusy = await isAtWork();
-    isAsking = false;
+    isChecking = false;
     // An answer may have come meanwhile.
     if (!isBusy && link.silentFor >= SILENT_MS) link.destroy();
   }
@@ -39,12 +39,9 @@ export function watchForStall(link: Connection, { connect }: SilenceOptions): vo
     let other: Connection | undefined;
     try {
       other = await connect();
-      // Behind a transaction pooler nobody knows which of the server's processes it is.
+      // Behind a transaction pooler, the server process is not known.
       const { pid } = link;
-      const rows = await withinReason(
-        other,
-        pid === undefined ? other.all("SELECT 1") : other.all(BUSY, pid),
-      );
+      const rows = await withTimeout(other, pid === undefined ? other.all("SELECT 1") : other.all(BUSY, pid));
       return rows.length > 0;
     } catch {
       return false;
@@ -54,7 +51,7 @@ export function watchForStall(link: Connection, { connect }: SilenceOptions): vo
   }
 }
 
-async function withinReason<T>(link: Connection, answer: Promise<T>): Promise<T> {
+async function withTimeout<T>(link: Connection, answer: Promise<T>): Promise<T> {
   const timer = setTimeout(() => link.destroy(), SILENT_MS);
   timer.unref();
   try {

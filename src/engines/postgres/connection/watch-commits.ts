@@ -1,25 +1,25 @@
 import type { Connection } from "./connection.ts";
 
-/** Most transactions are over as soon as they have added something. */
+/** Most transactions end as soon as they have added something. */
 const FIRST_MS = 4;
 const LONGEST_MS = 500;
-/** The slow poll finds what comes later. */
+/** The slow poll finds what commits later. */
 const GIVE_UP_MS = 60_000;
 
 const STATUS = `SELECT xid::text, pg_xact_status(xid) AS status FROM unnest($1::xid8[]) AS xid`;
 
 export interface WatchOptions {
-  ask: <T>(question: (link: Connection) => Promise<T>) => Promise<T>;
+  query: <T>(work: (link: Connection) => Promise<T>) => Promise<T>;
   onCommit: () => void;
 }
 
 /**
- * Tells this process when transactions of its caller's commit, where no notification does (`listen: false`): the server is
- * asked what became of them, soon and then more seldom.
+ * Reports to the engine when callers' transactions commit, if no notification does (`listen: false`). It asks the server
+ * for their outcome, soon and then less and less often.
  */
 export class CommitWatch {
   readonly #options: WatchOptions;
-  /** Until when each is asked about, by its number. */
+  /** When to give up, by the transaction's number. */
   readonly #open = new Map<string, number>();
   #pause = FIRST_MS;
   #timer: NodeJS.Timeout | undefined;
@@ -32,7 +32,7 @@ export class CommitWatch {
   watch(xid: string): void {
     this.#open.set(xid, performance.now() + GIVE_UP_MS);
     this.#pause = FIRST_MS;
-    // Others that follow closely do not put it off.
+    // Further transactions must not postpone a check that is near.
     const isSoon = this.#timer !== undefined && this.#nextAt - performance.now() <= FIRST_MS;
     if (!isSoon) this.#sleep();
   }
@@ -45,11 +45,11 @@ export class CommitWatch {
   #sleep(): void {
     clearTimeout(this.#timer);
     this.#nextAt = performance.now() + this.#pause;
-    this.#timer = setTimeout(() => void this.#look(), this.#pause).unref();
+    this.#timer = setTimeout(() => void this.#check(), this.#pause).unref();
     this.#pause = Math.min(this.#pause * 2, LONGEST_MS);
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     this.#timer = undefined;
     if (await this.#hasCommitted()) this.#options.onCommit();
     const now = performance.now();
@@ -57,12 +57,12 @@ export class CommitWatch {
     if (this.#open.size > 0 && this.#timer === undefined) this.#sleep();
   }
 
-  /** One of them. A server that cannot be asked now is asked again. */
+  /** Whether one of them has. If the server is unreachable, the next check asks again. */
   async #hasCommitted(): Promise<boolean> {
     const xids = [...this.#open.keys()];
     try {
-      const ask = (link: Connection) => link.all<{ xid: string; status: string | null }>(STATUS, xids);
-      const over = (await this.#options.ask(ask)).filter(({ status }) => status !== "in progress");
+      const read = (link: Connection) => link.all<{ xid: string; status: string | null }>(STATUS, xids);
+      const over = (await this.#options.query(read)).filter(({ status }) => status !== "in progress");
       for (const { xid } of over) this.#open.delete(xid);
       return over.some(({ status }) => status === "committed");
     } catch {

@@ -54,7 +54,7 @@ export function runsNeeded(tx: Tx, ops: readonly Op[], runs: readonly number[]):
   const cancelled = ops.flatMap((op) => (op.verb === "cancelRun" ? (tx.place(op.id)?.seq ?? []) : []));
   const tasks = ops.flatMap((op) => (op.verb === "cancel" ? (tx.place(op.id)?.seq ?? []) : []));
   // Few stores have runs: there the settlements of a batch, which may be a thousand, are not looked up.
-  const settled = tx.meetsRuns ? settledBy(tx, ops) : [];
+  const settled = tx.runs.areMet ? settledBy(tx, ops) : [];
   return { runs: [...runs, ...cancelled], tasks: [...tasks, ...settled] };
 }
 
@@ -68,9 +68,19 @@ export class RunLocks {
   readonly #ours = new Set<number>();
   /** Tasks that are known to be of no run, or of one of ours. */
   readonly #covered = new Set<number>();
+  #areMet = false;
 
   constructor(tx: Tx) {
     this.#tx = tx;
+  }
+
+  /** This connection has met tasks of runs. Most stores have none. */
+  get areMet(): boolean {
+    return this.#areMet;
+  }
+
+  noteMet(): void {
+    this.#areMet = true;
   }
 
   forget(): void {
@@ -118,7 +128,7 @@ export class RunLocks {
       this.#ours.add(run);
       if (task !== null) this.#covered.add(task);
     }
-    if (rows.length > 0) this.#tx.meetsRuns = true;
+    if (rows.length > 0) this.#areMet = true;
   }
 
   #startAgain(runs: readonly number[]): never {

@@ -18,7 +18,7 @@ export type OfRun = [
 ];
 
 export function placeFrom(tx: Tx, [run, createdAt, pipeline, stages, stage, part]: OfRun): RunPlace {
-  tx.meetsRuns = true;
+  tx.runs.noteMet();
   const { joins } = (JSON.parse(stages) as Stage[]).find(({ name }) => name === stage)!;
   return { id: tx.id(createdAt, run), pipeline, stage, part: parsePart(part), joins };
 }

@@ -9,6 +9,8 @@ import {
   type Stage,
   type Success,
 } from "../../../core/run.ts";
+import { pastRetention } from "../../../core/retention.ts";
+import { cancelsRest, stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../../core/task.ts";
 import type { Held, TransitionTask } from "../line/line.ts";
@@ -90,7 +92,7 @@ async function runOf(tx: Tx, task: TransitionTask): Promise<KnownPart | undefine
   return tx.get<KnownPart>(OF_RUN, task.seq);
 }
 
-const BROUGHT = `SELECT part, result, result_bytes FROM dibs.run_part WHERE run = $1 AND brought`;
+const PART_RESULTS = `SELECT part, result, result_bytes FROM dibs.run_part WHERE run = $1 AND awaits_join`;
 
 export type Planned = Plan & { run: KnownPart };
 
@@ -99,8 +101,8 @@ export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned |
   const run = await runOf(tx, task);
   if (!run) return undefined;
   if (run.state !== null) return "over";
-  // Parts have a name; where there are none, nobody has brought anything.
-  const others = run.part !== "" && run.under_way === 1 ? await broughtTo(tx, run.id) : [];
+  // Parts have a name; without parts there are no stored results.
+  const others = run.part !== "" && run.under_way === 1 ? await partResults(tx, run.id) : [];
   const underWay = {
     ...{ id: tx.id(run.created_at, run.id), pipeline: run.pipeline },
     ...{ stages: JSON.parse(run.stages) as Stage[], underWay: run.under_way, partResults: () => others },
@@ -113,9 +115,9 @@ export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned |
   return { ...planNextStage(underWay, at, carried, said), run };
 }
 
-async function broughtTo(tx: Tx, run: number) {
+async function partResults(tx: Tx, run: number) {
   const rows = await tx.all<{ part: string; result: string | null; result_bytes: Uint8Array | null }>(
-    BROUGHT,
+    PART_RESULTS,
     run,
   );
   return rows.map((row) => ({
@@ -125,10 +127,10 @@ async function broughtTo(tx: Tx, run: number) {
 }
 
 const UNDER_WAY = `UPDATE dibs.run SET under_way = $1 WHERE id = $2`;
-const BRING = `
-  UPDATE dibs.run_part SET brought = true, result = $1, result_bytes = $2 WHERE ${isRowBy("run_part", { task: "$3::int8" })}`;
-const GATHER = `
-  UPDATE dibs.run_part SET brought = false, result = NULL, result_bytes = NULL WHERE run = $1 AND brought`;
+const STORE_RESULT = `
+  UPDATE dibs.run_part SET awaits_join = true, result = $1, result_bytes = $2 WHERE ${isRowBy("run_part", { task: "$3::int8" })}`;
+const DROP_RESULTS = `
+  UPDATE dibs.run_part SET awaits_join = false, result = NULL, result_bytes = NULL WHERE run = $1 AND awaits_join`;
 
 /** After the task's own end, and before what comes next is added. */
 export async function continueRun(
@@ -140,8 +142,8 @@ export async function continueRun(
   if (!planned) return;
   const { run, underWay } = planned;
   if (underWay !== run.under_way) tx.send(UNDER_WAY, underWay, run.id);
-  if (planned.brings) tx.send(BRING, ...toColumns(result), task.seq);
-  if (planned.gathers) tx.send(GATHER, run.id);
+  if (planned.storesResult) tx.send(STORE_RESULT, ...toColumns(result), task.seq);
+  if (planned.joinsResults) tx.send(DROP_RESULTS, run.id);
   if (planned.end) await endRun(tx, run.id, "done", planned.end.result);
 }
 
@@ -168,7 +170,7 @@ const LAST_START = `
 const LOSE = `
   UPDATE dibs.run_part SET state = 'cancelled', started_at = ${LAST_START}, ended_at = $2
   WHERE ${isAmong("run_part", "$1::int8[]")} AND state IS NULL RETURNING run`;
-// Whoever gathers what was brought changes these rows, too: one that was found before that would be passed over.
+// A join changes these rows too. Without the lock, a row that was found before the join would be skipped.
 const LOCK_PARTS = `
   SELECT 1 FROM (SELECT task FROM unnest($1::int8[]) AS listed (task) ORDER BY task) AS wanted
   CROSS JOIN ${lookUp("run_part", { task: "wanted.task" }, { columns: "1", lock: "FOR UPDATE" })}`;
@@ -211,10 +213,6 @@ export async function losePartsOf(tx: Tx, seqs: readonly number[]): Promise<numb
   return [...new Set(lost.map(({ run }) => run))].sort((a, b) => a - b);
 }
 
-export async function cancelRest(tx: Tx, runs: readonly number[]): Promise<void> {
-  for (const run of runs) await endRun(tx, run, "cancelled", null);
-}
-
 function revive(tx: Tx, seqs: readonly number[]): void {
   if (seqs.length > 0) tx.send(REVIVALS, numbers(seqs));
 }
@@ -234,8 +232,8 @@ export async function reviveParts(tx: Tx, seqs: readonly number[]): Promise<Map<
   return new Map(rows.map(({ task, over }) => [task, over]));
 }
 
-/** Its run is over: whatever is left of that has nothing to go on with. */
-export async function isBeingCancelled(tx: Tx, task: TransitionTask): Promise<boolean> {
+/** The run that it belongs to has ended, so that nothing can follow. */
+export async function isRunEnded(tx: Tx, task: TransitionTask): Promise<boolean> {
   return ((await runOf(tx, task))?.state ?? null) !== null;
 }
 
@@ -244,7 +242,8 @@ const END_RUN = `
   RETURNING id, created_at`;
 const PENDING = `SELECT task FROM dibs.run_part WHERE run = $1 AND state IS NULL ORDER BY task`;
 
-async function endRun(
+/** A run that did not succeed is noted in the batch: line/cancel.ts cancels its other tasks. */
+export async function endRun(
   tx: Tx,
   id: number,
   state: Exclude<EndState, "dead">,
@@ -254,14 +253,21 @@ async function endRun(
   const [run] = await tx.take<RunRow>(END_RUN, id, state, tx.now, ...toColumns(result));
   if (!run) return;
   hintRun(tx, run);
-  if (state === "done") return;
-  tx.send(GATHER, id);
-  const pending = await tx.all<{ task: number }>(PENDING, id);
-  for (const { task } of pending) await tx.cancelPending(task);
+  if (cancelsRest(state)) tx.batch.endedRuns.push(id);
+}
+
+/** The results that wait for a join of this run. */
+export function dropResults(tx: Tx, run: number): void {
+  tx.send(DROP_RESULTS, run);
+}
+
+/** The tasks of this run that have not ended. */
+export async function pendingTasks(tx: Tx, run: number): Promise<number[]> {
+  return (await tx.all<{ task: number }>(PENDING, run)).map(({ task }) => task);
 }
 
 function hintRun(tx: Tx, { id, created_at: createdAt }: RunRow): void {
-  (tx.hint.runs ??= []).push(tx.id(createdAt, id));
+  (tx.batch.hint.runs ??= []).push(tx.id(createdAt, id));
 }
 
 export async function cancelRun(tx: Tx, { id }: Verbs["cancelRun"]["in"]): Promise<{ state: RunState }> {
@@ -292,10 +298,6 @@ export async function knownRun(tx: Tx, id: string): Promise<RunRow> {
   return run;
 }
 
-export function stateOfRun({ state, dead }: RunRow): RunState {
-  return state ?? (dead > 0 ? "dead" : "running");
-}
-
 const ENDED_RUNS = `
   SELECT queue, count(*)::int8 AS count FROM dibs.run WHERE ended_at IS NOT NULL GROUP BY queue ORDER BY queue`;
 const OLDEST = `
@@ -312,9 +314,7 @@ export async function pruneRuns(tx: Tx, limit: number): Promise<boolean> {
   for (const { queue, count } of await tx.all<{ queue: string; count: number }>(ENDED_RUNS)) {
     const { retention } = tx.queues.policyOf(queue);
     const rows = await tx.all<{ id: number; ended_at: number }>(OLDEST, queue, left + 1);
-    const doomed = rows.filter(
-      (run, index) => run.ended_at + retention.age <= tx.now || index < count - retention.count,
-    );
+    const doomed = pastRetention(rows, (run) => run.ended_at, retention, { ended: count, now: tx.now });
     const going = doomed.slice(0, left).map(({ id }) => id);
     if (going.length > 0) for (const sql of FORGET) tx.send(sql, numbers(going));
     if (doomed.length > left) return true;

@@ -8,7 +8,7 @@ import type { Tx } from "../transaction/tx.ts";
 export const DELETE_STEPS = `DELETE FROM dibs.step WHERE task = $1`;
 /** Those that its handler took; what came from outside stays. */
 export const DELETE_TAKEN = `DELETE FROM dibs.step WHERE task = $1 AND kind = 'step'`;
-export const DELETE_ALL_LAPSED = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[]) AND kind = 'lapsed'`;
+export const DELETE_ALL_TIMEOUTS = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[]) AND kind = 'timeout'`;
 export const DELETE_ALL_STEPS = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[])`;
 
 const KEEP = `
@@ -60,14 +60,17 @@ export async function withSteps(tx: Tx, seqs: readonly number[]): Promise<Set<nu
  * For a claim's statement: what earlier attempts at a task mean for this one, and the run that it is of, as JSON, and null
  * for most. Only special tasks are looked up.
  */
-export const LEFT_BEHIND = (special: string, task: string): string => `
+export const HANDLER_STATE = (special: string, task: string): string => `
   CASE WHEN ${special} THEN (
     SELECT json_build_array(bool_or(kind <> 'feedback'), max(value) FILTER (WHERE kind = 'feedback'), ${RUN_OF(task)})
     FROM dibs.step WHERE step.task = ${task}) END`;
 
-export type Left = [stepped: boolean | null, feedback: string | null, run: OfRun | null];
+export type HandlerState = [stepped: boolean | null, feedback: string | null, run: OfRun | null];
 
-export function leftFrom(tx: Tx, left: Left | null): { stepped?: true; feedback?: string; run?: RunPlace } {
+export function handlerStateFrom(
+  tx: Tx,
+  left: HandlerState | null,
+): { stepped?: true; feedback?: string; run?: RunPlace } {
   if (left === null) return {};
   const [stepped, feedback, run] = left;
   return {

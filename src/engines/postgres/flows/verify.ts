@@ -14,7 +14,7 @@ import {
   freeGroup,
   type Held,
   refuse,
-  stepsAside,
+  willStepAside,
 } from "../line/line.ts";
 import { askedBy, type VerifyingTask } from "../line/verifying-tasks.ts";
 import { fanOut } from "../verbs/publish.ts";
@@ -27,7 +27,7 @@ const INSERT = `
   INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, "each", next, result, result_bytes)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`;
 
-const STEP_ASIDE = `INSERT INTO dibs.aside (task) VALUES ($1)`;
+const STEP_ASIDE = `INSERT INTO dibs.stepped_aside (task) VALUES ($1)`;
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group, if it is an order. */
 export async function askForVerdict(
@@ -38,14 +38,14 @@ export async function askForVerdict(
   await dropClaim(tx, task);
   const { seq, queue, failures, fence, startedAt, worker } = task;
   announceTask(tx, "task.verifying", task, { worker });
-  if (stepsAside(task)) {
+  if (willStepAside(task)) {
     tx.send(STEP_ASIDE, seq);
     await freeGroup(tx, queue, task.groupKey!);
   }
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
   const of = { id: tx.id(task.createdAt, seq), fence };
   const asking = await addChecked(tx, [verificationTask(queue.name, of)]);
-  reportAdded(tx.hint, asking);
+  reportAdded(tx.batch.hint, asking);
   const asked = tx.place(asking[0]!.id)!.seq;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
   const costs = next ? JSON.stringify(next) : null;
@@ -61,7 +61,6 @@ export async function settleVerdict(
   task: Held,
   verdict: Settlement & { kind: "verdict" },
 ): Promise<TaskState> {
-  if (task.cancelled) return endCancelled(tx, task);
   if ((await placesOf(tx, task.stepped ? [task.seq] : [])).size > 0)
     throw verdictOfStage(tx.id(task.createdAt, task.seq));
   const judged = await judgedUnder(tx, task, verdict.of);
@@ -97,5 +96,5 @@ async function accept(tx: Tx, task: VerifyingTask): Promise<void> {
   dropVerifying(tx, task);
   await endDone(tx, task, result);
   await continueRun(tx, task, result, next);
-  reportAdded(tx.hint, await addChecked(tx, adds));
+  reportAdded(tx.batch.hint, await addChecked(tx, adds));
 }

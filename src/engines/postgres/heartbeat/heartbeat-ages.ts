@@ -1,9 +1,9 @@
 import { systemClock } from "../../../engine/system-clock.ts";
 
 /**
- * Watches how long ago each session's last sign of life was sent that came through. A worker that is cut off is not told
- * that its claims are lost: when its lease has passed it has to assume so, or it would go on beside whoever has them now.
- * Times are of the machine's waking hours: every thread counts them alike.
+ * Watches the age of each session's last committed heartbeat, for the heartbeat thread. A worker that is cut off gets no
+ * notice that its claims are lost. When its lease has passed it must assume so, or two workers would have the same task.
+ * Times are awake time of the machine, which all threads share.
  */
 export class HeartbeatAges {
   readonly #onSilence: (sessions: number[]) => void;
@@ -14,18 +14,18 @@ export class HeartbeatAges {
     this.#onSilence = onSilence;
   }
 
-  /** It has joined. */
+  /** A session has joined. */
   expect(session: number, lease: number, sentAt: number): void {
     this.#sessions.set(session, { lease, sentAt });
-    this.#look();
+    this.#check();
   }
 
   forget(session: number): void {
     this.#sessions.delete(session);
   }
 
-  /** Counted from when it was sent: the store heard of it no sooner. */
-  given(sessions: number[], sentAt: number): void {
+  /** A heartbeat was committed. The store's lease starts no earlier than it was sent. */
+  noteSent(sessions: number[], sentAt: number): void {
     for (const session of sessions) {
       const known = this.#sessions.get(session);
       if (known) known.sentAt = Math.max(known.sentAt, sentAt);
@@ -37,7 +37,7 @@ export class HeartbeatAges {
     this.#sessions.clear();
   }
 
-  #look(): void {
+  #check(): void {
     clearTimeout(this.#timer);
     const now = systemClock.read().awake;
     const silent: number[] = [];
@@ -49,6 +49,6 @@ export class HeartbeatAges {
     }
     for (const session of silent) this.#sessions.delete(session);
     if (silent.length > 0) this.#onSilence(silent);
-    if (next < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#look(), Math.ceil(next));
+    if (next < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#check(), Math.ceil(next));
   }
 }

@@ -6,57 +6,56 @@ import type { Conflict } from "../../../core/commit.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import { Connection } from "../connection/connection.ts";
-import { type PulseData, type PulseReport, type PulseRequest, STARTED } from "./heartbeats.ts";
+import { type HeartbeatData, type HeartbeatReport, type HeartbeatRequest, STARTED } from "./heartbeats.ts";
 import { HeartbeatAges } from "./heartbeat-ages.ts";
 import { ReconnectingStore } from "../batch/reconnecting-store.ts";
 import { Sender } from "../batch/sender.ts";
 
 /** The thread that sends heartbeats on its own connection. HeartbeatThread (heartbeats.ts) starts it. */
 
-function serve(port: MessagePort, { link, tx, where, patience }: PulseData): void {
-  // Two beats may be due at once, and a slow one is followed by the next.
-  const onConflict = (conflict: Conflict): void => port.postMessage(conflict satisfies PulseReport);
+function serve(port: MessagePort, { link, tx, where, patience }: HeartbeatData): void {
+  const onConflict = (conflict: Conflict): void => port.postMessage(conflict satisfies HeartbeatReport);
   const sender = new Sender(
     new ReconnectingStore({ connect: () => Connection.open(link), tx, where, patience, onConflict }),
   );
-  const signs = new HeartbeatAges((sessions) => {
-    for (const session of sessions) heart.leave(session);
-    port.postMessage({ lost: sessions } satisfies PulseReport);
+  const ages = new HeartbeatAges((sessions) => {
+    for (const session of sessions) timer.leave(session);
+    port.postMessage({ lost: sessions } satisfies HeartbeatReport);
   });
-  const beat = async (sessions: number[]): Promise<boolean> => {
+  const send = async (sessions: number[]): Promise<boolean> => {
     const sentAt = systemClock.read().awake;
     try {
-      const ran = await sender.run([{ verb: "heartbeat", sessions }]);
-      signs.given(sessions, sentAt);
-      port.postMessage({ ran } satisfies PulseReport);
+      const result = await sender.run([{ verb: "heartbeat", sessions }]);
+      ages.noteSent(sessions, sentAt);
+      port.postMessage({ result } satisfies HeartbeatReport);
       return true;
     } catch {
-      // Whoever uses the store is told of its troubles by their own calls; a beat is simply made again.
+      // The calls of users report what is wrong with the store. A heartbeat is sent again.
       return false;
     }
   };
-  const heart = new HeartbeatTimer(startTimer, beat);
+  const timer = new HeartbeatTimer(startTimer, send);
   const join = (session: number, lease: number, sentAt: number): void => {
-    heart.join(session, lease);
+    timer.join(session, lease);
     const now = systemClock.read().awake;
-    // This thread was so long in starting that a beat is due: what came before, such as a claim, nobody told it of.
+    // This thread took so long to start that a heartbeat is due. It does not know of others, such as those of claims.
     const isLate = now - sentAt > lease / 3;
-    signs.expect(session, lease, isLate ? now : sentAt);
-    if (isLate) void beat([session]);
+    ages.expect(session, lease, isLate ? now : sentAt);
+    if (isLate) void send([session]);
   };
-  port.on("message", (request: PulseRequest) => {
+  port.on("message", (request: HeartbeatRequest) => {
     if ("join" in request) {
       join(request.join, request.lease, request.sentAt);
     } else if ("leave" in request) {
-      heart.leave(request.leave);
-      signs.forget(request.leave);
+      timer.leave(request.leave);
+      ages.forget(request.leave);
     } else {
-      heart.stop();
-      signs.stop();
+      timer.stop();
+      ages.stop();
       void sender.close().then(() => port.close());
     }
   });
   port.postMessage(STARTED);
 }
 
-if (parentPort) serve(parentPort, workerData as PulseData);
+if (parentPort) serve(parentPort, workerData as HeartbeatData);

@@ -7,83 +7,81 @@ import type { ConnectionOptions } from "../connection/connection.ts";
 import type { BatchResult } from "../batch/batch-result.ts";
 import type { TxOptions } from "../transaction/tx.ts";
 
-/** What the thread is started with. */
-export interface PulseData {
+/** The data with which the thread is started. */
+export interface HeartbeatData {
   link: ConnectionOptions;
   tx: TxOptions;
   where: string;
   patience: number;
 }
 
-export type PulseRequest =
+export type HeartbeatRequest =
   | { join: number; lease: number; sentAt: number }
   | { leave: number }
   | { close: true };
 
-/** A beat that came through, with what it brought; sessions of which none did for a whole lease; or a beat that is tried again. */
-export type PulseReport = { ran: BatchResult } | { lost: number[] } | Conflict;
+/** A heartbeat that was committed; sessions for which none was for a whole lease; or a heartbeat that is retried. */
+export type HeartbeatReport = { result: BatchResult } | { lost: number[] } | Conflict;
 
-/** The first message of the thread: from here on it beats. */
+/** The first message of the thread: from here on it sends heartbeats. */
 export const STARTED = "started";
 
-/** Gives the signs of life of the sessions that joined through a process. */
+/** Sends heartbeats for the sessions of this process. */
 export interface Heartbeats {
-  /** `sentAt`: when it was asked to join, awake. The store counts from no later, and a thread may take long to start. */
+  /** `sentAt`: when the join was sent, in awake time. The store's lease starts later, and a thread may be slow to start. */
   join(session: number, lease: number, sentAt: number): void;
   leave(session: number): void;
   stop(): Promise<void>;
 }
 
 export type StartHeartbeats = (
-  data: PulseData,
-  onReport: (report: PulseReport) => void,
+  data: HeartbeatData,
+  onReport: (report: HeartbeatReport) => void,
   onFailure: (error: Error) => void,
-  beatHere: BeatHere,
+  sendHere: SendHere,
 ) => Heartbeats;
 
-/** Beats on the process's own connection. Answers whether the beat came through. */
-export type BeatHere = (sessions: number[]) => Promise<boolean>;
+/** Sends a heartbeat on the writing connection. Returns whether it was committed. */
+export type SendHere = (sessions: number[]) => Promise<boolean>;
 
 interface Joined {
   lease: number;
-  /** When it gave its last sign of life, as far as that is known here. */
+  /** When its last heartbeat was sent, as far as this thread knows. */
   sentAt: number;
 }
 
-/** A thread that cannot be loaded ends as soon as it is started, each time. */
+/** A thread that cannot be loaded ends at each start. */
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 5_000;
 
 /**
- * Beats the sessions that joined through here, from a thread with a connection of its own: a handler that blocks the
- * event loop must not lose its claims. Started with the first session, and anew if it ended, later each time
- * that it did not come to beat. Until it has started, the process beats itself: at a load of 13 on two cores that took
- * 1.5 s, which is longer than some leases.
+ * Sends heartbeats from a thread with its own connection: a handler that blocks the event loop must not lose its claims.
+ * The thread starts with the first session, and again if it ends, after longer and longer pauses if it sent none. Until it
+ * has started, this process sends them itself: at a load of 13 on two cores the start took 1.5 s, longer than some leases.
  */
 export class HeartbeatThread implements Heartbeats {
-  readonly #data: PulseData;
-  readonly #onReport: (report: PulseReport) => void;
+  readonly #data: HeartbeatData;
+  readonly #onReport: (report: HeartbeatReport) => void;
   readonly #onFailure: (error: Error) => void;
   readonly #joined = new Map<number, Joined>();
-  /** Beats while no thread does. */
+  /** Sends heartbeats while no thread does. */
   readonly #here: HeartbeatTimer;
   #thread: Worker | undefined;
   #hasStarted = false;
-  /** Until it is started again. */
   #restart: NodeJS.Timeout | undefined;
   #pause = FIRST_PAUSE_MS;
   #stopped = false;
 
   constructor(
-    data: PulseData,
-    onReport: (report: PulseReport) => void,
+    data: HeartbeatData,
+    onReport: (report: HeartbeatReport) => void,
     onFailure: (error: Error) => void,
-    beatHere: BeatHere,
+    sendHere: SendHere,
   ) {
     this.#data = data;
     this.#onReport = onReport;
     this.#onFailure = onFailure;
-    this.#here = new HeartbeatTimer(startTimer, beatHere);
+    this.#here = new HeartbeatTimer(startTimer, sendHere);
   }
 
   join(session: number, lease: number, sentAt: number): void {
@@ -110,43 +108,43 @@ export class HeartbeatThread implements Heartbeats {
     await exited;
   }
 
-  #post(request: PulseRequest): void {
+  #post(request: HeartbeatRequest): void {
     this.#thread?.postMessage(request);
   }
 
   #start(): void {
     const thread = new Worker(new URL("./heartbeat-thread.ts", import.meta.url), {
       workerData: this.#data,
-      // Flags of the program's own, such as --input-type, are not for this thread.
+      // Flags of the program, such as --input-type, do not apply to this thread.
       execArgv: [],
-      name: "dibs pulse",
+      name: "dibs heartbeat",
     });
     this.#thread = thread;
     thread.unref();
-    let hasBeaten = false;
-    thread.on("message", (report: PulseReport | typeof STARTED) => {
+    let hasSent = false;
+    thread.on("message", (report: HeartbeatReport | typeof STARTED) => {
       if (report === STARTED) {
         this.#hasStarted = true;
         this.#here.stop();
         return;
       }
-      hasBeaten = true;
+      hasSent = true;
       this.#onReport(report);
     });
     thread.on("error", (error) => this.#onFailure(error));
     thread.once("exit", () => {
       this.#thread = undefined;
-      if (!this.#stopped) this.#ended(hasBeaten);
+      if (!this.#stopped) this.#ended(hasSent);
     });
   }
 
-  /** Whatever ended it: the sessions must go on. */
-  #ended(hasBeaten: boolean): void {
+  /** The sessions continue, whatever ended the thread. */
+  #ended(hasSent: boolean): void {
     if (this.#hasStarted) for (const [session, { lease }] of this.#joined) this.#here.join(session, lease);
     this.#hasStarted = false;
-    if (hasBeaten) {
+    if (hasSent) {
       this.#pause = FIRST_PAUSE_MS;
-      // Which signs of life it gave, and when, is not known here: none later than now.
+      // When it sent its last heartbeats is not known here: not later than now.
       const sentAt = systemClock.read().awake;
       for (const joined of this.#joined.values()) joined.sentAt = sentAt;
     }

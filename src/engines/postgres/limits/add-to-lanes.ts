@@ -1,6 +1,6 @@
 import type { RunTask } from "../../../core/run.ts";
 import { type NewTask, rankOf } from "../../../core/task.ts";
-import type { NewTaskRow } from "../verbs/add.ts";
+import type { NewTaskRow } from "../line/first-state.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { givePlaces, joinLanes, type PromotedTask, type Waiter } from "./lane-line.ts";
 import type { Tx } from "../transaction/tx.ts";

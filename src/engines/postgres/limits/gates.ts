@@ -84,7 +84,7 @@ export async function correctCost(
   const gate = await tx.limits.gate(queue);
   gate.meter = correct(rateLimit, gate.meter, charge, tx.limits.timeFor(rateLimit, gate.meter));
   gate.changed = true;
-  if (givesBack(rateLimit, charge)) tx.hintReady(queue);
+  if (givesBack(rateLimit, charge)) tx.batch.hintReady(queue);
   if (groupKey === null) return;
   const lane = await tx.limits.lane(queue, groupKey);
   lane.meter = correct(groups.rateLimit, lane.meter, charge, tx.limits.timeFor(groups.rateLimit, lane.meter));
@@ -105,7 +105,7 @@ const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
 export async function makeLimited(tx: Tx, queue: Queue): Promise<void> {
   if (queue.limited) return;
   // Seldom news: that it comes to this shows before the batch begins, see exclusive.ts.
-  tx.needAlone();
+  tx.needExclusive();
   tx.send(NEW_REVISION, await tx.queues.nextRevision(), queue.id);
   putGate(tx, queue);
 }
@@ -130,7 +130,7 @@ export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"])
   const caps = policy.maxConcurrency !== null && before.maxConcurrency === null;
   const isFirst = !queue.limited && (governsGroups(policy) || isGated(policy));
   // Foreseen (exclusive.ts), but for a queue that is another one by now: others go by its having no limits until their commits.
-  if (isFirst || caps || changesGroups(before, policy)) tx.needAlone();
+  if (isFirst || caps || changesGroups(before, policy)) tx.needExclusive();
   tx.limits.reread();
   if (isFirst) putGate(tx, queue);
   if (governs) for (const table of ["ready", "kept"]) tx.send(NAME_GROUPS(table), queue.id);

@@ -184,7 +184,7 @@ export async function enterLine(tx: Tx, queue: Queue, risers: readonly PromotedT
     tx.send(INSERT_OWN, queue.id, ...columnsOf(owned), sessions);
   }
   tx.counters.count(queue, "ready", risers.length);
-  tx.hintReady(queue, risers.length);
+  tx.batch.hintReady(queue, risers.length);
 }
 
 function columnsOf(risers: PromotedTask[]): [string, string, string, string, string[]] {
@@ -199,7 +199,7 @@ function columnsOf(risers: PromotedTask[]): [string, string, string, string, str
 
 const LIVE_OWNERS = `
   SELECT session.id FROM dibs.serving JOIN dibs.session ON ${newest("session", "serving.session")}
-  WHERE serving.queue = $1 AND serving.session = ANY ($2::int8[]) AND session.beat_at + session.lease > $3`;
+  WHERE serving.queue = $1 AND serving.session = ANY ($2::int8[]) AND session.heartbeat_at + session.lease > $3`;
 
 /** The sessions of the lanes that live, and serve the queue. */
 async function ownersAmong(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<Set<number>> {
@@ -222,7 +222,7 @@ export interface Joining {
   rank: number;
   failures: number;
   cost: number | null;
-  holdsGroup: boolean;
+  blocksGroup: boolean;
 }
 
 /** Joins the line, or those of its group that wait. One that holds its group gives that up, and asks again. */
@@ -231,18 +231,18 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
   const lane = await tx.limits.lane(queue, groupKey!);
   const waiter = { key: groupKey!, task: seq, pos, rank, failures, cost, waits: false, rises: false };
   // One of several heads has to ask again.
-  if (task.holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
+  if (task.blocksGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     lane.line++;
     await enterLine(tx, queue, [{ lane, waiter, place: pos }]);
     return "ready";
   }
-  if (task.holdsGroup) giveUp(lane);
-  task.holdsGroup = false;
+  if (task.blocksGroup) giveUp(lane);
+  task.blocksGroup = false;
   const risers = (await joinLanes(tx, queue, [waiter])).flat();
   if (!waiter.rises) {
     tx.send(INSERT_WAITING, queue.id, groupKey, pos, seq, rank, failures);
     tx.counters.count(queue, "waiting", 1);
-  } else task.holdsGroup = true;
+  } else task.blocksGroup = true;
   await givePlaces(tx, queue, risers);
   await enterLine(tx, queue, risers);
   return waiter.rises ? "ready" : "waiting";

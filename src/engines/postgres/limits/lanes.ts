@@ -43,7 +43,7 @@ export interface LaneRow {
  */
 export async function takeLanes(tx: Tx, lanes: Lane[]): Promise<{ taken: Lane[] }> {
   // Their heads have ended in this batch, and nobody was waiting.
-  const taken = lanes.filter((lane) => tx.idleLanes.delete(laneName(lane)));
+  const taken = lanes.filter((lane) => tx.batch.idleLanes.delete(laneName(lane)));
   let open = taken.length > 0 ? lanes.filter((lane) => !taken.includes(lane)) : lanes;
   while (open.length > 0) {
     const rows = await tx.all<LaneRow & { taken: boolean }>(TAKE, ...laneColumns(open));
@@ -52,7 +52,7 @@ export async function takeLanes(tx: Tx, lanes: Lane[]): Promise<{ taken: Lane[] 
     const known = new Set(rows.map((row) => laneName(laneFrom(row))));
     open = open.filter((lane) => !known.has(laneName(lane)));
   }
-  if (taken.length > 0) tx.changed = true;
+  if (taken.length > 0) tx.noteWrite();
   return { taken };
 }
 

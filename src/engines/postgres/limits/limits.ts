@@ -184,7 +184,10 @@ export class Limits {
     if (gate.wakeAt === at) return;
     gate.wakeAt = at;
     gate.changed = true;
-    const { hint, now } = this.#tx;
+    const {
+      batch: { hint },
+      now,
+    } = this.#tx;
     if (at !== null) hint.due = Math.min(hint.due ?? Number.POSITIVE_INFINITY, at - now);
   }
 

@@ -49,13 +49,13 @@ async function openGate(tx: Tx, queue: Queue, gate: QueueGate): Promise<void> {
   }
   if (gate.reviewed !== null) {
     tx.limits.wakeAt(gate, tx.now);
-    tx.swept = false;
-    tx.hasMoreDue = true;
+    tx.batch.noteDue(tx.now);
+    tx.batch.noteMoreDue();
     return;
   }
   tx.limits.wakeAt(gate, null);
   const { ready } = await tx.counters.depth(queue);
-  if (ready > 0) tx.hintReady(queue, Math.min(ready, Math.max(1, await roomOf(tx, queue))));
+  if (ready > 0) tx.batch.hintReady(queue, Math.min(ready, Math.max(1, await roomOf(tx, queue))));
 }
 
 const NEXT_LANES = `

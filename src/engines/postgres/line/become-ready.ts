@@ -31,5 +31,5 @@ export async function becomeReady(tx: Tx, task: ReadyTask): Promise<void> {
   }
   tx.floors.lower(queue, rank, pos);
   tx.counters.count(queue, "ready", 1);
-  tx.hintReady(queue);
+  tx.batch.hintReady(queue);
 }

@@ -4,6 +4,7 @@ import { lookUp } from "../statements/look-up.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
 import { RANK } from "../statements/rank.ts";
 import { fromText } from "../statements/text.ts";
+import { processInboxFromFront, processInboxOf } from "./inbox.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
@@ -37,7 +38,7 @@ const FIND = (more: { columns: string; joins: string }): string => `
     verifying.started_at AS verifying_started_at,
     ended.state AS ended, dead.task AS dead,
     ready.failures AS ready_failures, kept.failures AS kept_failures,
-    scheduled.due, scheduled.failures AS scheduled_failures, scheduled.holds_group, scheduled.signal,
+    scheduled.due, scheduled.failures AS scheduled_failures, scheduled.blocks_group, scheduled.signal,
     waiting.failures AS waiting_failures${more.columns}
   FROM unnest($1::int8[]) WITH ORDINALITY AS wanted (seq, i)
   CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
@@ -65,9 +66,9 @@ const BY_GROUP = (name: string, table: Line): string => `
 const FIND_LIMITED = FIND({
   columns: `,
     turn.pos AS turn_pos, turn.failures AS turn_failures, kept_turn.pos AS kept_turn_pos,
-    kept_turn.failures AS kept_turn_failures, own.pos AS own_pos, own.failures AS own_failures, aside.task AS aside`,
+    kept_turn.failures AS kept_turn_failures, own.pos AS own_pos, own.failures AS own_failures, stepped_aside.task AS stepped_aside`,
   joins: `${BY_GROUP("turn", "ready")} ${BY_GROUP("kept_turn", "kept")} ${BY_GROUP("own", "own")}
-  LEFT JOIN ${lookUp("aside", `aside.task = task.seq`)} ON true`,
+  LEFT JOIN ${lookUp("stepped_aside", `stepped_aside.task = task.seq`)} ON true`,
 });
 
 interface FoundRow {
@@ -100,7 +101,7 @@ interface FoundRow {
   kept_failures: number | null;
   due: number | null;
   scheduled_failures: number;
-  holds_group: boolean;
+  blocks_group: boolean;
   signal: string | null;
   waiting_failures: number | null;
   turn_pos?: number | null;
@@ -109,7 +110,7 @@ interface FoundRow {
   kept_turn_failures?: number | null;
   own_pos?: number | null;
   own_failures?: number | null;
-  aside?: number | null;
+  stepped_aside?: number | null;
 }
 
 export async function findTask(tx: Tx, id: string): Promise<Found | undefined> {
@@ -128,15 +129,15 @@ export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]
   if (seqs.length === 0) return [];
   const find = async (): Promise<FoundRow[]> => {
     const found = await tx.all<FoundRow>(tx.queues.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
-    await tx.queues.learn(found.map((row) => row.queue));
+    await tx.queues.load(found.map((row) => row.queue));
     return found.filter((row) => tx.queues.ifAny(row.queue));
   };
   let rows = await find();
-  // What a transaction of others has just brought has no place yet, and whoever wants to move it would look for it for ever.
-  for (const takeUp of tx.isReading ? [] : [tx.takeUpAll, tx.takeUpFromFront]) {
+  // A task that a caller's transaction has just added has no state until its inbox entry is processed.
+  for (const process of tx.isReading ? [] : [processInboxOf, processInboxFromFront]) {
     const queues = queuesOfUnplaced(rows);
     if (queues.length === 0) break;
-    await takeUp(queues);
+    await process(tx, queues);
     rows = await find();
   }
   if (!tx.isReading && queuesOfUnplaced(rows).length > 0)
@@ -161,18 +162,18 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
     rank: row.rank,
     pos: row.pos,
     groupKey: row.group_key,
-    holdsGroup: false,
+    blocksGroup: false,
     expiresAt: row.expires_at,
     maxAttempts: row.max_attempts,
     cost: row.cost,
     key: row.idempotency_key,
     failures: 0,
   };
-  const holdsGroup = task.groupKey !== null;
+  const blocksGroup = task.groupKey !== null;
   if (row.fence !== null) {
     const held: Held = {
       ...task,
-      holdsGroup,
+      blocksGroup,
       failures: row.claim_failures,
       fence: row.fence,
       worker: row.worker,
@@ -187,7 +188,7 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
   if (row.verifying !== null) {
     const held: Held = {
       ...task,
-      holdsGroup: holdsGroup && row.aside == null,
+      blocksGroup: blocksGroup && row.stepped_aside == null,
       failures: row.verifying_failures,
       fence: row.verifying,
       worker: row.verifying_worker,
@@ -203,13 +204,13 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
   const line = lineOf(row);
   if (line) {
     const { table, pos, failures } = line;
-    return { ...task, holdsGroup, failures, place: { state: "ready", table, pos } };
+    return { ...task, blocksGroup, failures, place: { state: "ready", table, pos } };
   }
   if (row.due !== null) {
     const { due } = row;
     return {
       ...task,
-      holdsGroup: row.holds_group,
+      blocksGroup: row.blocks_group,
       failures: row.scheduled_failures,
       place:
         row.signal === null

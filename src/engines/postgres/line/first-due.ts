@@ -26,7 +26,7 @@ export async function firstDue<Row extends OfQueue>(
 
 /** Only what was dealt with makes room for more: to look again at once for what others have in hand would be to wait without a pause. */
 export function noteMoreDue(tx: Tx, dealtWith: readonly unknown[]): void {
-  if (dealtWith.length === BOUNDS.sweep) tx.hasMoreDue = true;
+  if (dealtWith.length === BOUNDS.sweep) tx.batch.noteMoreDue();
 }
 
 /**
@@ -54,7 +54,7 @@ export async function firstFree<Row extends OfQueue>(
  * A group's gate is needed to move a task of it.
  */
 export async function withGates<Row extends OfQueue>(tx: Tx, rows: Row[]): Promise<Row[]> {
-  await tx.queues.learn(rows.map(({ queue }) => queue));
+  await tx.queues.load(rows.map(({ queue }) => queue));
   const known = rows.filter(({ queue }) => tx.queues.ifAny(queue));
   if (!tx.queues.hasLimits) return known;
   const free = new Map<number, boolean>();

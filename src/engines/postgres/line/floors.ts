@@ -1,7 +1,7 @@
 import type { Queue } from "../transaction/queue-cache.ts";
 import { BEGIN, type Connection, type Value } from "../connection/connection.ts";
 import { catalogueLock } from "../connection/locks.ts";
-import { DROP_NOTES_FLOOR, RAISE_NOTES } from "./inbox-floor.ts";
+import { DROP_INBOX_FLOOR, RAISE_INBOX_FLOOR } from "./inbox-floor.ts";
 import { PLANNING, setLocally } from "../connection/settings.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -13,7 +13,7 @@ import type { Tx } from "../transaction/tx.ts";
  * It is raised while no batch is open, so that nobody is about to put something below it; and whoever puts something there
  * later lowers it in the same transaction. A statement sees line and floor as they were at one moment, so it misses nothing.
  */
-export interface Place {
+export interface Position {
   rank: number;
   pos: number;
 }
@@ -44,11 +44,11 @@ const LOWER = `
 
 /** The floors as a batch changes them. */
 export class Floors {
-  /** Queues from which something was taken that had lowered their floors. */
-  readonly stirred = new Set<string>();
+  /** Queues whose floors were lowered for tasks that are gone from the line now. */
+  readonly loweredFloors = new Set<string>();
   readonly #tx: Tx;
   /** The lowest places at which it has put something where claims may no longer look. */
-  readonly #lowered = new Map<number, Place>();
+  readonly #lowered = new Map<number, Position>();
 
   constructor(tx: Tx) {
     this.#tx = tx;
@@ -56,7 +56,7 @@ export class Floors {
 
   begin(): void {
     this.#lowered.clear();
-    this.stirred.clear();
+    this.loweredFloors.clear();
   }
 
   /** Something comes to stand at a place where claims may no longer look: one that it had before, or of a higher priority. */
@@ -71,10 +71,10 @@ export class Floors {
 
   /** Somebody has it now: if it came to its place out of turn, the floor was lowered for it and may be raised again. */
   tookFromLine(queue: Queue, task: { rank: number; failures: number; groupKey: string | null }): void {
-    if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.stirred.add(queue.name);
+    if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.loweredFloors.add(queue.name);
   }
 
-  #lowerTo(line: number, place: Place): void {
+  #lowerTo(line: number, place: Position): void {
     const known = this.#lowered.get(line);
     if (known && !isBelow(place, known)) return;
     this.#lowered.set(line, place);
@@ -82,7 +82,7 @@ export class Floors {
   }
 }
 
-function isBelow(a: Place, b: Place): boolean {
+function isBelow(a: Position, b: Position): boolean {
   return a.rank < b.rank || (a.rank === b.rank && a.pos < b.pos);
 }
 
@@ -92,7 +92,7 @@ const ORDER: Record<TimeLine, { table: string; column: string; only?: string }> 
   kept: { table: "kept", column: "until" },
   ttl: { table: "ttl", column: "expires_at" },
   hand: { table: "claim", column: "deadline", only: "session IS NULL" },
-  session: { table: "session", column: "(beat_at + lease)" },
+  session: { table: "session", column: "(heartbeat_at + lease)" },
   gate: { table: "gate", column: "wake_at", only: "wake_at IS NOT NULL" },
   lane: { table: "lane", column: "wake_at", only: "wake_at IS NOT NULL" },
 };
@@ -128,7 +128,7 @@ const RAISE = `
     WHERE (found.rank, found.pos) IS DISTINCT FROM (floor.rank, floor.pos)
   ), old AS (
     DELETE FROM dibs.floor USING risen WHERE floor.line = risen.line AND floor.n = risen.n
-  ), ${RAISE_NOTES}
+  ), ${RAISE_INBOX_FLOOR}
   INSERT INTO dibs.floor (line, n, rank, pos) SELECT line, coalesce(n, 0) + 1, rank, pos FROM risen`;
 
 /** A server that is slow, or a client that dies on the way, must not keep everybody waiting. */
@@ -179,7 +179,7 @@ export const BELOW_FLOORS = `
   )}) AS head ON head.line = floor.line WHERE head.pos < floor.pos`;
 
 const DROP_FLOORS = `
-  WITH notes AS (${DROP_NOTES_FLOOR})
+  WITH notes AS (${DROP_INBOX_FLOOR})
   DELETE FROM dibs.floor USING (${BELOW_FLOORS}) AS below WHERE floor.line = below.line`;
 
 /**
@@ -226,7 +226,7 @@ export class Raising {
   }
 
   /** From these something was taken that had lowered their floors. */
-  noteStirred(queues: Iterable<string>): void {
+  noteLoweredFloors(queues: Iterable<string>): void {
     for (const queue of queues) this.#due.add(queue);
   }
 
@@ -249,7 +249,7 @@ export class Raising {
   }
 
   failed(queues: Iterable<string>): void {
-    this.noteStirred(queues);
+    this.noteLoweredFloors(queues);
     this.#pause = Math.min(this.#pause * 4, LATEST_MS);
     this.#from = this.#now() + this.#pause;
   }

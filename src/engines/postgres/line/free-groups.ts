@@ -52,7 +52,7 @@ const RISE = `
 /** The heads of these have ended: the next ones take their turns. */
 export async function freeGroups(tx: Tx, lanes: readonly Lane[]): Promise<void> {
   if (lanes.length === 0) return;
-  for (const lane of await rise(tx, lanes)) tx.idleLanes.set(laneName(lane), lane);
+  for (const lane of await rise(tx, lanes)) tx.batch.idleLanes.set(laneName(lane), lane);
 }
 
 /** Answers those in which nobody waits. */
@@ -70,7 +70,7 @@ async function rise(tx: Tx, lanes: readonly Lane[]): Promise<Lane[]> {
     }
     tx.floors.lower(queue, rank, pos);
     tx.counters.count(queue, "ready", 1);
-    tx.hintReady(queue);
+    tx.batch.hintReady(queue);
   }
   return lanes.filter((lane) => !risen.has(laneName(lane)));
 }
@@ -85,9 +85,9 @@ const FREE_LATER = `
 
 /** At the end of a batch, and before somebody counts who has groups. */
 export async function forgetIdleLanes(tx: Tx): Promise<void> {
-  if (tx.idleLanes.size === 0) return;
-  const lanes = [...tx.idleLanes.values()];
-  tx.idleLanes.clear();
+  if (tx.batch.idleLanes.size === 0) return;
+  const lanes = [...tx.batch.idleLanes.values()];
+  tx.batch.idleLanes.clear();
   const locked = (await tx.all<LaneRow>(LOCK, ...laneColumns(lanes))).map(laneFrom);
   // Whoever stood behind its head before we had it has committed, and is seen by now.
   const idle = locked.length > 0 ? await rise(tx, locked) : [];
@@ -96,5 +96,5 @@ export async function forgetIdleLanes(tx: Tx): Promise<void> {
   const busy = lanes.filter((lane) => !ours.has(laneName(lane)));
   if (busy.length === 0) return;
   tx.put(FREE_LATER, ...laneColumns(busy));
-  tx.leftInboxEntries = true;
+  tx.batch.noteInboxLeft();
 }

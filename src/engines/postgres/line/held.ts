@@ -54,7 +54,7 @@ export function moverFrom(queue: Queue, row: HeadRow): TransitionTask {
     rank: row.rank,
     pos: row.pos,
     groupKey: row.group_key,
-    holdsGroup: row.group_key !== null,
+    blocksGroup: row.group_key !== null,
     expiresAt: row.expires_at,
     maxAttempts: row.max_attempts,
     cost: row.cost,

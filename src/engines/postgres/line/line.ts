@@ -1,9 +1,17 @@
 import type { DibsEvent } from "../../../core/events.ts";
+import { countAttempt, type Failure } from "../../../core/attempt-outcome.ts";
 import { fingerprint } from "../../../core/fingerprint.ts";
-import { isExhausted } from "../../../core/retry.ts";
+import { keyExpiresAt } from "../../../core/idempotency.ts";
 import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../../core/task.ts";
+import {
+  afterFailure,
+  afterReturn,
+  keepsSteps,
+  stepsAside,
+  type Transition,
+  type Wait,
+} from "../../../core/transition.ts";
 import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/verification.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
 import { becomeReady } from "./become-ready.ts";
 import { freeGroups } from "./free-groups.ts";
 import { correctCost } from "../limits/gates.ts";
@@ -12,7 +20,7 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { enterLane, leaveLane } from "../limits/lane-line.ts";
 import { takeLanes } from "../limits/lanes.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
-import { endPart, isBeingCancelled } from "../flows/runs.ts";
+import { endPart, isRunEnded } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
 import { toColumns, toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -31,7 +39,7 @@ export interface TransitionTask {
   pos: number;
   groupKey: string | null;
   /** It is the head of its group: the others wait behind it. */
-  holdsGroup: boolean;
+  blocksGroup: boolean;
   expiresAt: number | null;
   maxAttempts: number | null;
   /** What it takes of limits that have a unit, where that was named. */
@@ -62,7 +70,7 @@ export function isSpecial(task: Pick<TransitionTask, "groupKey" | "key" | "stepp
 }
 
 const INSERT_SCHEDULED = `
-  INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group, signal)
+  INSERT INTO dibs.scheduled (queue, pos, task, due, failures, blocks_group, signal)
   VALUES ($1, $2, $3, $4, $5, $6, $7)`;
 const INSERT_WAITING = `
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
@@ -72,14 +80,14 @@ const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
 /** Becomes the head of its group, if there is none. In a queue without limits. */
 async function takeLane(tx: Tx, task: TransitionTask): Promise<boolean> {
   const { taken } = await takeLanes(tx, [{ queue: task.queue.id, groupKey: task.groupKey! }]);
-  task.holdsGroup = taken.length > 0;
-  return task.holdsGroup;
+  task.blocksGroup = taken.length > 0;
+  return task.blocksGroup;
 }
 
 /** Joins the line, or its group's: a due task, new or redriven. */
 export async function enter(tx: Tx, task: TransitionTask): Promise<"ready" | "waiting"> {
   if (task.groupKey !== null && task.queue.limited) return enterLane(tx, task);
-  if (task.groupKey !== null && !task.holdsGroup) {
+  if (task.groupKey !== null && !task.blocksGroup) {
     if (!(await takeLane(tx, task))) return waitBehindHead(tx, task);
   }
   await becomeReady(tx, { ...task, special: isSpecial(task) });
@@ -93,18 +101,15 @@ export function waitBehindHead(tx: Tx, task: TransitionTask): "waiting" {
   return "waiting";
 }
 
-/** Due long after every clock has stopped. */
-export const NEVER = Number.MAX_SAFE_INTEGER;
-
 /** With a `signal` it is parked: that may come first. */
 function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "scheduled" | "parked" {
-  const { queue, pos, seq, failures, holdsGroup } = task;
+  const { queue, pos, seq, failures, blocksGroup } = task;
   const name = signal === undefined ? null : toText(signal);
-  tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, holdsGroup, name);
+  tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, blocksGroup, name);
   tx.floors.lowerTime("scheduled", due);
   const state = signal === undefined ? "scheduled" : "parked";
   tx.counters.count(queue, state, 1);
-  if (due <= tx.now) tx.swept = false;
+  tx.batch.noteDue(due);
   return state;
 }
 
@@ -113,7 +118,7 @@ function watchTtl(tx: Tx, task: TransitionTask): void {
   if (task.expiresAt === null) return;
   tx.send(INSERT_TTL, task.expiresAt, task.seq);
   tx.floors.lowerTime("ttl", task.expiresAt);
-  if (task.expiresAt <= tx.now) tx.swept = false;
+  tx.batch.noteDue(task.expiresAt);
 }
 
 export function unwatchTtl(tx: Tx, seq: number, expiresAt: number | null): void {
@@ -135,17 +140,17 @@ export function removeClaim(tx: Tx, task: TransitionTask): void {
 export async function dropClaim(tx: Tx, task: Held): Promise<void> {
   const { queue, groupKey, spent, startedAt } = task;
   if (spent !== undefined) await correctCost(tx, queue, groupKey, { cost: task.cost ?? 1, spent, startedAt });
-  if (queue.policy.maxConcurrency !== null) tx.hintReady(queue);
+  if (queue.policy.maxConcurrency !== null) tx.batch.hintReady(queue);
   removeClaim(tx, task);
 }
 
 const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })}`;
-export const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = $1`;
+export const DELETE_STEPPED_ASIDE = `DELETE FROM dibs.stepped_aside WHERE task = $1`;
 
 /** Its row is locked. */
 export function dropVerifying(tx: Tx, task: TransitionTask): void {
   tx.send(DELETE_VERIFYING, task.seq);
-  if (task.groupKey !== null && !task.holdsGroup) tx.send(DELETE_ASIDE, task.seq);
+  if (task.groupKey !== null && !task.blocksGroup) tx.send(DELETE_STEPPED_ASIDE, task.seq);
   tx.counters.count(task.queue, "verifying", -1);
 }
 
@@ -172,59 +177,51 @@ export async function closeAttempt(
     error && error.stack !== null ? toText(error.stack) : null,
     error && toText(fingerprint(error)),
   );
-  if (DID_NOT_FAIL.has(outcome)) return;
-  const flow = tx.counters.flow(task.queue);
-  flow.failed++;
-  flow.serviceMs += tx.now - task.startedAt;
+  countAttempt(tx.counters.flow(task.queue), outcome, tx.now - task.startedAt);
 }
 
-const DID_NOT_FAIL: ReadonlySet<AttemptOutcome> = new Set(["released", "limited", "parked", "cancelled"]);
-
-/** A failed attempt: another one after `delay`, or dead when it was the last. */
+/** A failed attempt: another one after `delay`, or dead if it was the last. */
 export async function fail(
   tx: Tx,
   task: Held,
-  outcome: "failed" | "timeout" | "lost" | "refused",
+  outcome: Failure,
   error: TaskError,
   delay: number,
 ): Promise<TaskState> {
   await closeAttempt(tx, task, outcome, error);
   const attempt = ++task.failures;
-  if (task.cancelled || (await isBeingCancelled(tx, task))) return end(tx, task, "cancelled");
-  if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
-  announceTask(tx, "task.failed", task, {
-    worker: task.worker,
-    attempt,
-    detail: `${error.name}: ${error.message}`,
-  });
-  return returnToLine(tx, task, delay);
+  const { expiresAt, cancelled: cancelRequested } = task;
+  const maxAttempts = task.maxAttempts ?? task.queue.policy.maxAttempts;
+  const facts = { failures: attempt, maxAttempts, cancelRequested, expiresAt };
+  const next = afterFailure({ ...facts, runEnded: await isRunEnded(tx, task) }, { delay }, tx.now);
+  if (next.to === "dead") return die(tx, task, error);
+  if (next.to !== "cancelled") {
+    const detail = `${error.name}: ${error.message}`;
+    announceTask(tx, "task.failed", task, { worker: task.worker, attempt, detail });
+  }
+  return move(tx, task, next);
 }
 
-/** Back in line at its old place, now or later, or when a signal comes. */
-export async function returnToLine(
-  tx: Tx,
-  task: TransitionTask,
-  delay: number,
-  signal?: string,
-): Promise<TaskState> {
-  if (await isBeingCancelled(tx, task)) return end(tx, task, "cancelled");
-  if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
+/** Back into the line at its old position, now or later, or when a signal comes. */
+export async function returnToLine(tx: Tx, task: TransitionTask, wait: Wait): Promise<TaskState> {
+  const facts = { expiresAt: task.expiresAt, runEnded: await isRunEnded(tx, task) };
+  return move(tx, task, afterReturn(facts, wait, tx.now), wait.signal);
+}
+
+/** Carries out a transition that core has decided. */
+async function move(tx: Tx, task: TransitionTask, next: Transition, signal?: string): Promise<TaskState> {
+  if (next.to === "cancelled" || next.to === "expired") return end(tx, task, next.to);
   watchTtl(tx, task);
-  if (signal === undefined && delay <= 0) return enter(tx, task);
-  const frees = stepsAside(task);
-  if (frees) task.holdsGroup = false;
-  const state = schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
+  if (next.to === "line") return enter(tx, task);
+  const frees = willStepAside(task);
+  if (frees) task.blocksGroup = false;
+  const state = schedule(tx, task, next.dueAt, signal);
   if (frees) await freeGroup(tx, task.queue, task.groupKey!);
   return state;
 }
 
-/** While it waits for something, others of its group go on; not where they run in order. */
-export function stepsAside({ holdsGroup, queue }: TransitionTask): boolean {
-  return holdsGroup && queue.policy.groups.concurrency > 1;
-}
-
-export function isOutlived(tx: Tx, expiresAt: number | null): boolean {
-  return expiresAt !== null && expiresAt <= tx.now;
+export function willStepAside({ blocksGroup, queue }: TransitionTask): boolean {
+  return stepsAside(blocksGroup, queue.policy);
 }
 
 const INSERT_DEAD = `
@@ -268,9 +265,7 @@ export async function endDone(tx: Tx, task: Held, result: Body | null): Promise<
     worker,
     ...toColumns(result),
   );
-  const flow = tx.counters.flow(queue);
-  flow.done++;
-  flow.serviceMs += tx.now - startedAt;
+  countAttempt(tx.counters.flow(queue), "done", tx.now - startedAt);
   await reachEnd(tx, task, "done");
   return "done";
 }
@@ -281,19 +276,18 @@ const END_KEY = `
 /** The group's next task takes its turn, and the idempotency window starts. */
 async function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string): Promise<void> {
   tx.counters.count(task.queue, state, 1);
-  // What steps are for is to go on from there: the dead may.
-  if (state !== "dead" && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
+  if (!keepsSteps(state) && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) {
-    tx.send(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.key, task.seq);
+    tx.send(END_KEY, keyExpiresAt(tx.now), state, task.queue.id, task.key, task.seq);
   }
-  tx.hint.ended = true;
+  tx.batch.hint.ended = true;
   if (tx.events.listeners > 0) {
     announceTask(tx, `task.${state}`, task, {
       ...(await lastAttempt(tx, task.seq)),
       ...(detail !== undefined && { detail }),
     });
   }
-  if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
+  if (task.blocksGroup) await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
   await endPart(tx, task, state);
 }

@@ -1,3 +1,4 @@
+import { joinsGroupWhenDue } from "../../../core/transition.ts";
 import { butForBusy } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
@@ -14,7 +15,7 @@ export interface DueRow {
   pos: number;
   task: number;
   failures: number;
-  holds_group: boolean;
+  blocks_group: boolean;
   rank: number;
   group_key: string | null;
   cost: number | null;
@@ -26,7 +27,7 @@ export interface DueRow {
 
 /** What is scheduled, and due by then; so many at most. */
 export const DUE = `
-  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, ${RANK} AS rank, group_key, cost, idempotency_key,
+  SELECT scheduled.queue, scheduled.pos, task, failures, blocks_group, ${RANK} AS rank, group_key, cost, idempotency_key,
     created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
       OR EXISTS ${rowsBy("run_part", { task: "scheduled.task" }, { columns: "1" })} AS stepped
   FROM dibs.scheduled CROSS JOIN ${TASK_OF("scheduled", "urgent, priority, group_key, cost, idempotency_key, created_at")}
@@ -55,7 +56,7 @@ export async function promote(tx: Tx, rows: readonly DueRow[]): Promise<void> {
     }
     return;
   }
-  const joining = rows.filter((row) => row.group_key !== null && !row.holds_group);
+  const joining = rows.filter((row) => row.group_key !== null && !row.blocks_group);
   const places = await tx.numbers("seq", joining.filter(isNewToGroup).length);
   const lanes = new Map(joining.map((row) => [laneName(laneOf(row)), laneOf(row)]));
   const free = new Set((await takeLanes(tx, [...lanes.values()])).taken.map(laneName));
@@ -63,8 +64,8 @@ export async function promote(tx: Tx, rows: readonly DueRow[]): Promise<void> {
     const task = leaveSchedule(tx, row);
     if (isNewToGroup(row)) moveTo(tx, task, places.shift()!);
     if (joining.includes(row)) {
-      task.holdsGroup = free.delete(laneName(laneOf(row)));
-      if (!task.holdsGroup) {
+      task.blocksGroup = free.delete(laneName(laneOf(row)));
+      if (!task.blocksGroup) {
         waitBehindHead(tx, task);
         continue;
       }
@@ -73,9 +74,9 @@ export async function promote(tx: Tx, rows: readonly DueRow[]): Promise<void> {
   }
 }
 
-/** A delayed task joins its group when it is due: behind those that are there by then. */
 function isNewToGroup(row: DueRow): boolean {
-  return row.group_key !== null && !row.holds_group && row.failures === 0 && row.signal === null;
+  const { group_key: groupKey, blocks_group: blocksGroup, failures, signal } = row;
+  return joinsGroupWhenDue({ groupKey, blocksGroup, failures, signal });
 }
 
 function moveTo(tx: Tx, task: TransitionTask, pos: number): void {
@@ -86,7 +87,7 @@ function moveTo(tx: Tx, task: TransitionTask, pos: number): void {
 function leaveSchedule(tx: Tx, row: DueRow): TransitionTask {
   const queue = tx.queues.of(row.queue);
   tx.counters.count(queue, row.signal === null ? "scheduled" : "parked", -1);
-  if (row.signal !== null) keepStep(tx, row.task, "lapsed", fromText(row.signal), null);
+  if (row.signal !== null) keepStep(tx, row.task, "timeout", fromText(row.signal), null);
   return promoted(queue, row);
 }
 
@@ -103,7 +104,7 @@ function promoted(queue: Queue, row: DueRow): TransitionTask {
     rank: row.rank,
     pos: row.pos,
     groupKey: row.group_key,
-    holdsGroup: row.holds_group,
+    blocksGroup: row.blocks_group,
     expiresAt: null,
     maxAttempts: null,
     cost: row.cost,

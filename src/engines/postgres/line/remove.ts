@@ -1,7 +1,8 @@
 import { isVerificationQueue } from "../../../core/verification.ts";
+import { cancelRuns } from "./cancel.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import type { Found } from "./find-task.ts";
-import { cancelRest, loseParts } from "../flows/runs.ts";
+import { loseParts } from "../flows/runs.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
 import { takeOut } from "./take-out.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -27,7 +28,7 @@ export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   tx.send(DELETE_LEDGER, task.seq);
   tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
-  if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
+  if (task.blocksGroup) await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
-  await cancelRest(tx, runs);
+  await cancelRuns(tx, runs);
 }

@@ -1,6 +1,8 @@
 import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
 import { butForBusy, firstDue, firstFree, noteMoreDue, withGates, withRuns } from "./first-due.ts";
+import { cancelRestOfRuns } from "./cancel.ts";
+import { notify } from "./notices.ts";
 import { sinceFloor } from "./floors.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
@@ -33,7 +35,7 @@ export interface NextDue {
 // Each is the first entry of an index.
 const HORIZON_WITH = (more: string): string => `
   SELECT ${more}
-    (SELECT min(beat_at + lease) FROM dibs.session WHERE ${sinceFloor("session", "beat_at + lease")}) AS session,
+    (SELECT min(heartbeat_at + lease) FROM dibs.session WHERE ${sinceFloor("session", "heartbeat_at + lease")}) AS session,
     (SELECT min(deadline) FROM dibs.claim WHERE session IS NULL AND ${sinceFloor("hand", "deadline")}) AS hand,
     (SELECT min(due) FROM dibs.scheduled WHERE ${sinceFloor("scheduled", "due")}) AS due,
     (SELECT min(until) FROM dibs.kept WHERE ${sinceFloor("kept", "until")}) AS kept,
@@ -57,14 +59,14 @@ function isAhead(tx: Tx, nextDue: NextDue): boolean {
  * on, the others pass over. `first`: where somebody has looked already.
  */
 export async function sweep(tx: Tx, first?: NextDue): Promise<void> {
-  tx.hasMoreDue = false;
-  if (tx.swept) return;
+  tx.batch.beginSweep();
+  if (tx.batch.isSwept) return;
   if (isAhead(tx, first ?? (await nextDue(tx)))) {
-    tx.swept = true;
+    tx.batch.noteSwept();
     return;
   }
-  await lapseSessions(tx);
-  await lapseHandClaims(tx);
+  await expireSilentSessions(tx);
+  await expireManualClaims(tx);
   await promote(tx, await firstDue<DueRow>(tx, DUE, tx.now));
   await openAllKept(tx);
   if (tx.queues.hasLimits) {
@@ -78,12 +80,12 @@ interface SilentSession {
   id: number;
   worker: string;
   info: string;
-  beat_at: number;
+  heartbeat_at: number;
 }
 
 const SILENT = `
-  SELECT id, worker, info, beat_at FROM dibs.session
-  WHERE beat_at + lease <= $1 AND ${sinceFloor("session", "beat_at + lease")} ORDER BY id FOR UPDATE SKIP LOCKED`;
+  SELECT id, worker, info, heartbeat_at FROM dibs.session
+  WHERE heartbeat_at + lease <= $1 AND ${sinceFloor("session", "heartbeat_at + lease")} ORDER BY id FOR UPDATE SKIP LOCKED`;
 // Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
 const LOST = selectClaims(
   `claim.session = $1 AND claim.lease <= $2 AND ${butForBusy("claim.queue", "task.group_key")} ORDER BY claim.task LIMIT $4`,
@@ -92,15 +94,15 @@ const LOST = selectClaims(
 const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
 
 /** Claims of sessions that fell silent; the session itself once it holds nothing, and nobody is about to keep something for it. */
-async function lapseSessions(tx: Tx): Promise<void> {
+async function expireSilentSessions(tx: Tx): Promise<void> {
   for (const session of await tx.all<SilentSession>(SILENT, tx.now)) {
-    const silentFor = tx.now - session.beat_at;
+    const silentFor = tx.now - session.heartbeat_at;
     const found = await firstFree(tx, (busy) =>
       tx.all<ClaimRow>(LOST, session.id, silentFor, busy, BOUNDS.sweep),
     );
     const lost = await withRuns(tx, found);
-    for (const row of lost) await lapse(tx, heldFrom(tx, row));
-    if (lost.length === BOUNDS.sweep) tx.hasMoreDue = true;
+    for (const row of lost) await expireClaim(tx, heldFrom(tx, row));
+    noteMoreDue(tx, lost);
     if (await tx.get(HOLDS, session.id)) continue;
     if (!(await tryToHoldAll(tx, stickyQueues(tx, session.info)))) continue;
     forgetSession(tx, session.id, session.info);
@@ -139,7 +141,7 @@ export function forgetSession(tx: Tx, id: number, info: string): void {
 export function stopServing(tx: Tx, id: number, info: string): void {
   const { queues } = JSON.parse(info) as { queues: string[] };
   tx.send(DELETE_SERVING, queues, id);
-  tx.serving.clear();
+  tx.batch.workers.clear();
 }
 
 const DISOWN = `
@@ -160,39 +162,30 @@ interface PlaceRow {
 }
 
 async function hintAll(tx: Tx, rows: PlaceRow[]): Promise<void> {
-  await tx.queues.learn(rows.map(({ queue }) => queue));
+  await tx.queues.load(rows.map(({ queue }) => queue));
   for (const row of rows) {
     const queue = tx.queues.ifAny(row.queue);
     if (!queue) continue;
-    tx.hintReady(queue);
+    tx.batch.hintReady(queue);
     tx.floors.lower(queue, row.rank, row.pos);
   }
 }
 
-const INSERT_NOTICE = `
-  INSERT INTO dibs.notice (session, kind, task, created_at, fence) VALUES ($1, $2, $3, $4, $5)`;
-
-/** Waits for the session's next beat. */
-export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
-  if (task.session === null) return;
-  tx.noticed = true;
-  tx.send(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
-}
-
-export async function lapse(tx: Tx, task: Held): Promise<void> {
+export async function expireClaim(tx: Tx, task: Held): Promise<void> {
   notify(tx, "lost", task);
   await fail(tx, task, "lost", lostError(task.worker), 0);
+  await cancelRestOfRuns(tx);
 }
 
-const LAPSED_BY_HAND = selectClaims(
+const EXPIRED_MANUAL = selectClaims(
   `claim.session IS NULL AND claim.deadline <= $1 AND ${sinceFloor("hand", "claim.deadline")}
     AND ${butForBusy("claim.queue", "task.group_key")} ORDER BY claim.deadline, claim.task LIMIT $2`,
   "FOR UPDATE OF claim SKIP LOCKED",
 );
 
-async function lapseHandClaims(tx: Tx): Promise<void> {
-  for (const row of await firstDue<ClaimRow>(tx, LAPSED_BY_HAND, tx.now, (rows) => withRuns(tx, rows)))
-    await lapse(tx, heldFrom(tx, row));
+async function expireManualClaims(tx: Tx): Promise<void> {
+  for (const row of await firstDue<ClaimRow>(tx, EXPIRED_MANUAL, tx.now, (rows) => withRuns(tx, rows)))
+    await expireClaim(tx, heldFrom(tx, row));
 }
 
 const OVERDUE = selectClaims(
@@ -279,6 +272,8 @@ async function expire(tx: Tx): Promise<void> {
   );
   for (const found of outlived) {
     const task = await takeFree(tx, found);
-    if (task) await end(tx, task, "expired");
+    if (!task) continue;
+    await end(tx, task, "expired");
+    await cancelRestOfRuns(tx);
   }
 }

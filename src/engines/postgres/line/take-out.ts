@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { checkNotLocked } from "./held.ts";
-import { DELETE_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
+import { DELETE_STEPPED_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
 import { findBySeq, type Found, isPending, type Line, type Place } from "./find-task.ts";
 import { keepEnds } from "../flows/runs.ts";
@@ -102,8 +102,8 @@ export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
 function noteTakenOut(tx: Tx, task: Found): void {
   const { place } = task;
   if (place.state === "ready") tx.limits.movedInLine(task.queue, task.groupKey, -1);
-  if (place.state === "verifying" && task.groupKey !== null && !task.holdsGroup)
-    tx.send(DELETE_ASIDE, task.seq);
+  if (place.state === "verifying" && task.groupKey !== null && !task.blocksGroup)
+    tx.send(DELETE_STEPPED_ASIDE, task.seq);
   tx.counters.count(task.queue, place.state, -1);
   if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);
 }

@@ -1,10 +1,11 @@
 import { isVerificationQueue } from "../../../core/verification.ts";
+import { cancelRuns } from "./cancel.ts";
 import { freeGroups } from "./free-groups.ts";
 import { type Lane, laneName } from "../limits/lanes.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import { deleteEach, isAmong, withPlaces } from "../statements/look-up.ts";
 import { type Found, isPending, type Line } from "./find-task.ts";
-import { cancelRest, keepEnds, loseParts } from "../flows/runs.ts";
+import { keepEnds, loseParts } from "../flows/runs.ts";
 import { DELETE_ALL_STEPS } from "../flows/steps.ts";
 import { signalOf } from "./take-out.ts";
 import { numbers } from "../statements/text.ts";
@@ -40,7 +41,7 @@ const TAKE: Record<Spot, string> = {
   dead: `DELETE FROM dibs.dead WHERE ${isAmong("dead", "$1::int8[]")} RETURNING task`,
   ended: `DELETE FROM dibs.ended WHERE ${isAmong("ended", "$1::int8[]")} RETURNING task`,
 };
-const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = ANY ($1::int8[])`;
+const DELETE_STEPPED_ASIDE = `DELETE FROM dibs.stepped_aside WHERE task = ANY ($1::int8[])`;
 const UNWATCH = deleteEach(
   "ttl",
   `unnest($1::int8[], $2::int8[]) AS wanted (expires_at, task)`,
@@ -86,9 +87,9 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
     if (place.state === "ready") tx.limits.movedInLine(queue, groupKey, -1);
   }
   const aside = taken.filter(
-    ({ place, groupKey, holdsGroup }) => place.state === "verifying" && groupKey !== null && !holdsGroup,
+    ({ place, groupKey, blocksGroup }) => place.state === "verifying" && groupKey !== null && !blocksGroup,
   );
-  if (aside.length > 0) tx.send(DELETE_ASIDE, seqsOf(aside));
+  if (aside.length > 0) tx.send(DELETE_STEPPED_ASIDE, seqsOf(aside));
   const mortal = taken.filter((task) => task.expiresAt !== null && isPending(task));
   if (mortal.length > 0) tx.send(UNWATCH, numbers(mortal.map((task) => task.expiresAt!)), seqsOf(mortal));
   return { taken, missed: found.filter(({ seq }) => !seqs.has(seq)) };
@@ -150,8 +151,8 @@ export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
   const runs = await loseParts(tx, tasks);
   for (const sql of REMOVE) tx.send(sql, seqsOf(tasks));
   for (const task of tasks)
-    if (task.holdsGroup && task.queue.limited) await freeGroup(tx, task.queue, task.groupKey!);
-  const heads = tasks.filter((task) => task.holdsGroup && !task.queue.limited);
+    if (task.blocksGroup && task.queue.limited) await freeGroup(tx, task.queue, task.groupKey!);
+  const heads = tasks.filter((task) => task.blocksGroup && !task.queue.limited);
   await freeGroups(tx, lanesOf(heads));
   const asking = tasks.filter(({ queue }) => isVerificationQueue(queue.name));
   if (asking.length > 0)
@@ -159,5 +160,5 @@ export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
       tx,
       asking.map(({ seq }) => seq),
     );
-  await cancelRest(tx, runs);
+  await cancelRuns(tx, runs);
 }

@@ -24,7 +24,7 @@ interface JudgedRow {
   cost: number | null;
   idempotency_key: string | null;
   /** Its group goes on meanwhile. */
-  aside: boolean;
+  stepped_aside: boolean;
 }
 
 /** A task whose result waits for a verdict, in nobody else's hands until the commit. */
@@ -36,7 +36,7 @@ const SELECT = (verifying: string): string => `
   SELECT verifying.task, verifying.fence, verifying.started_at, verifying.failures, verifying.worker, verifying.adds,
     verifying."each", verifying.next, verifying.result, verifying.result_bytes, verifying.queue, task.created_at, ${RANK} AS rank,
     coalesce(task.pos, task.seq) AS pos, task.group_key, task.expires_at, task.max_attempts, task.cost,
-    task.idempotency_key, EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = verifying.task OFFSET 0) AS aside
+    task.idempotency_key, EXISTS (SELECT 1 FROM dibs.stepped_aside WHERE stepped_aside.task = verifying.task OFFSET 0) AS stepped_aside
   FROM ${verifying} CROSS JOIN ${TASK_OF("verifying")}`;
 // Locked in one order everywhere.
 const ASKED_BY = SELECT(`(
@@ -47,7 +47,7 @@ const ASKED_BY = SELECT(`(
 /** Those that these tasks ask for verdicts on; never by their payloads, which anybody could have written. */
 export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<VerifyingTask[]> {
   const rows = await tx.all<JudgedRow>(ASKED_BY, [...seqs]);
-  await tx.queues.learn(rows.map(({ queue }) => queue));
+  await tx.queues.load(rows.map(({ queue }) => queue));
   return rows.map((row) => judgedFrom(tx, row));
 }
 
@@ -59,7 +59,7 @@ function judgedFrom(tx: Tx, row: JudgedRow): VerifyingTask {
     rank: row.rank,
     pos: row.pos,
     groupKey: row.group_key,
-    holdsGroup: row.group_key !== null && !row.aside,
+    blocksGroup: row.group_key !== null && !row.stepped_aside,
     expiresAt: row.expires_at,
     maxAttempts: row.max_attempts,
     cost: row.cost,

@@ -62,13 +62,13 @@ export const SCHEMA = `
 
   -- The incarnation of the server. It ends with a crash and with a failover to a standby: an unlogged table is empty then.
   -- Transaction numbers and fences that were given out last may then be given out again (connection/incarnation.ts).
-  CREATE UNLOGGED TABLE dibs.life (
+  CREATE UNLOGGED TABLE dibs.incarnation (
     one   int2 PRIMARY KEY CHECK (one = 1),
     token text NOT NULL,
     -- The transaction that wrote the row. A restored dump brings the row too, but another transaction wrote it.
     born  xid8 NOT NULL DEFAULT pg_current_xact_id()
   );
-  INSERT INTO dibs.life (one, token) VALUES (1, gen_random_uuid()::text);
+  INSERT INTO dibs.incarnation (one, token) VALUES (1, gen_random_uuid()::text);
 
   -- Each connection has a copy, which follows store.revision (transaction/queue-cache.ts).
   CREATE TABLE dibs.queue (
@@ -80,10 +80,10 @@ export const SCHEMA = `
     created_at  int8 NOT NULL,
     revision    int8 NOT NULL,
     -- Its successes wait for a verdict, or are verdicts. Generated, so that it is true whichever statement writes the rest.
-    judged      bool NOT NULL GENERATED ALWAYS AS (name LIKE '%/verify' OR named LIKE '%"verified":true%') STORED
+    in_verification bool NOT NULL GENERATED ALWAYS AS (name LIKE '%/verify' OR named LIKE '%"verified":true%') STORED
   );
   CREATE INDEX queue_revision ON dibs.queue (revision);
-  CREATE INDEX queue_judged ON dibs.queue (id) WHERE judged;
+  CREATE INDEX queue_in_verification ON dibs.queue (id) WHERE in_verification;
 
   -- What was added.
   CREATE TABLE dibs.task (
@@ -161,7 +161,7 @@ export const SCHEMA = `
     due         int8 NOT NULL,  -- of a parked task, when its wait times out, which may be never
     queue       int4 NOT NULL,
     failures    int2 NOT NULL,
-    holds_group bool NOT NULL,  -- it is the head of its group: the others wait
+    blocks_group bool NOT NULL,  -- it is the head of its group: the others wait
     signal      text,           -- of a parked task: the signal that ends its wait
     PRIMARY KEY (queue, pos)
   );
@@ -222,7 +222,7 @@ export const SCHEMA = `
   -- A verdict settles the row that asked for it, never the one that a payload names.
   CREATE INDEX verifying_asked ON dibs.verifying (asked);
   -- Tasks in verifying that stepped aside: their group goes on meanwhile.
-  CREATE TABLE dibs.aside (
+  CREATE TABLE dibs.stepped_aside (
     task int8 PRIMARY KEY
   );
 
@@ -324,7 +324,7 @@ export const SCHEMA = `
     PRIMARY KEY (task, fence)
   );
 
-  -- Outlives its task by BOUNDS.keyAfterEnd.
+  -- Outlives its task by KEY_AFTER_END (core/idempotency.ts).
   CREATE TABLE dibs.idempotency (
     queue      int4 NOT NULL,
     key        text COLLATE "C" NOT NULL,
@@ -338,7 +338,7 @@ export const SCHEMA = `
 
   -- ── Flows ──────────────────────────────────────────────────────────────────────────────────────────────
 
-  -- What a handler left for its next attempt (step, lapsed), and what others sent to the task (signal, feedback).
+  -- What a handler left for its next attempt (step, timeout), and what others sent to the task (signal, feedback).
   CREATE TABLE dibs.step (
     task  int8 NOT NULL,
     kind  text COLLATE "C" NOT NULL,
@@ -372,7 +372,7 @@ export const SCHEMA = `
     created_at   int8 NOT NULL,
     started_at   int8,
     ended_at     int8,
-    brought      bool NOT NULL DEFAULT false,  -- its result waits for the other parts of a join
+    awaits_join  bool NOT NULL DEFAULT false,  -- its result waits for the other parts of a join
     stage        text NOT NULL,
     part         text COLLATE "C" NOT NULL,
     state        text,
@@ -412,7 +412,7 @@ export const SCHEMA = `
     n          int8 NOT NULL DEFAULT 0,
     lease      int8 NOT NULL,
     joined_at  int8 NOT NULL,
-    beat_at    int8 NOT NULL,  -- the last heartbeat
+    heartbeat_at    int8 NOT NULL,  -- the last heartbeat
     overdue_at int8,           -- no claim of it times out before then; null: it has no claims
     mixed      bool NOT NULL,  -- it may have claims whose lease is longer than its own
     worker     text NOT NULL,  -- id of the worker instance
@@ -420,7 +420,7 @@ export const SCHEMA = `
   ) WITH (fillfactor = 50);
   CREATE INDEX session_newest ON dibs.session (id, n);
   -- When they will have missed their heartbeats. For the sweep, above a floor.
-  CREATE INDEX session_silent ON dibs.session ((beat_at + lease));
+  CREATE INDEX session_silent ON dibs.session ((heartbeat_at + lease));
 
   -- Which live workers serve a queue: whether a failed task can be retried elsewhere.
   CREATE TABLE dibs.serving (

@@ -1,7 +1,7 @@
 /**
- * For what is asked together within a transaction. As `Promise.all`, but a failure is told only when each has ended: one
- * that is still on its way would end in the next transaction, and bring there what it read in this one, or send there what
- * was to follow.
+ * `Promise.all` for statements of one transaction, except that it rejects only after all have settled. Otherwise a
+ * statement that is still pending would be answered during the next transaction of this connection, and the code behind it
+ * would use its answer, or send more statements, there.
  */
 export async function allAnswered<const Asked extends readonly unknown[]>(
   asked: Asked,

@@ -1,18 +1,18 @@
 /**
- * The time of a store is its server's. Each transaction has one time, which its header reads (tx.ts); statements that are sent along
- * with the header read the clock themselves. A server does not sleep: leases and due times go by the same clock.
+ * The time of a store is its server's clock. Each transaction has one time, which its header reads (tx.ts). Statements that
+ * are sent ahead read the clock themselves. A server does not sleep, so leases and due times use the same clock.
  */
 const MILLISECONDS_OF = (instant: string): string => `floor(extract(epoch FROM ${instant}) * 1000)::int8`;
 
 /**
- * This very moment. When a claim starts, and when it ends: the transaction's own time may be older than the end of the attempt
- * before, which another transaction committed meanwhile.
+ * The current time, for the start and the end of a claim: the transaction's time may be older than the end of the previous
+ * attempt, which another transaction committed meanwhile.
  */
 export const THIS_MOMENT = MILLISECONDS_OF("clock_timestamp()");
 
 /**
- * When the statement began: one value all through it, by which an index can be searched, and which need not be kept in a table of
- * its own while it runs. The statement may see what was committed a moment later. Where many rows need it, it is written as a
- * question of its own, `(SELECT …)`, which is answered once: to compute it takes as long as to write a short row.
+ * The start of the statement. It is constant, so that an index can be searched by it without a CTE. The statement may see
+ * rows that were committed a moment later. For many rows write it as `(SELECT …)`, which is computed once: to compute it
+ * takes as long as to write a short row.
  */
 export const STATEMENT_BEGAN = MILLISECONDS_OF("statement_timestamp()");

@@ -1,35 +1,39 @@
 /**
- * Parts of statements that look rows up, written such that they can be carried out in no other way.
+ * Parts of statements that look rows up by an index, written so that the planner has no other choice.
  *
- * The planner goes by what a table was like when it was last vacuumed or analyzed, and most tables here are empty then, now and
- * again. Of an empty one it takes any way to be as good as any other: it walks over the whole of it for each row of another, or
- * over an index that has the column somewhere. The plan is kept, and the table fills: with 50,000 tasks that waited, analyzed
- * while none was claimed, settlements took seconds.
+ * The planner uses statistics of the last VACUUM or ANALYZE, and most tables here are empty now and then. For an empty table
+ * all plans cost the same: it may scan the whole table for each row of another one, or use an index that has the column in a
+ * later place. The plan is cached, and the table fills: with 50,000 waiting tasks, analyzed while none was claimed,
+ * settlements took seconds.
  *
- * So what OFFSET 0 ends is planned by itself, and looked up for one row after the other. And where a table has several indexes
- * with the same columns, the order of the rows says which one is meant.
+ * So a subquery ends with OFFSET 0: it is planned separately, and executed for each row. If a table has several indexes with
+ * the same columns, ORDER BY selects one.
  */
 
-/** What is said of the row; or the columns of an index, in its order, each with its value: where others have some of them too. */
+/** A condition; or the columns of an index in its order, each with its value, if other indexes have some of them too. */
 type By = string | Record<string, string>;
 
-interface Words {
+interface LookUpOptions {
   columns?: string;
-  /** Where it is known by another name than its table's. */
+  /** An alias of the table. */
   as?: string;
-  /** More that must hold of the row. */
+  /** Another condition on the row. */
   also?: string;
   lock?: "FOR UPDATE" | "FOR UPDATE SKIP LOCKED";
 }
 
-/** The rows themselves. */
-export function rowsBy(table: string, by: By, { columns = "*", as = table, also, lock }: Words = {}): string {
+/** A subquery with the rows. */
+export function rowsBy(
+  table: string,
+  by: By,
+  { columns = "*", as = table, also, lock }: LookUpOptions = {},
+): string {
   const more = also === undefined ? "" : ` AND ${also}`;
   const where = typeof by === "string" ? `${by}${more}` : inOrder(as, by, more);
   return `(SELECT ${columns} FROM dibs.${table} AS ${as} WHERE ${where} OFFSET 0${lock ? ` ${lock}` : ""})`;
 }
 
-/** The last column is said to be between two values, which are one: what is equal to something has no order to ask for. */
+/** BETWEEN for the last column: PostgreSQL drops an ORDER BY on a column that equals a constant. */
 function inOrder(table: string, by: Record<string, string>, more: string): string {
   const columns = Object.entries(by).map(([column, value]) => [`${table}.${column}`, value] as const);
   const [last, value] = columns.pop()!;
@@ -37,43 +41,43 @@ function inOrder(table: string, by: Record<string, string>, more: string): strin
   return `${before}${last} BETWEEN ${value} AND ${value}${more} ORDER BY ${last}`;
 }
 
-/** For each row before it the rows of a table. To be joined. */
-export function lookUp(table: string, by: By, words: Words = {}): string {
-  return `LATERAL ${rowsBy(table, by, words)} AS ${words.as ?? table}`;
+/** A join that looks rows of a table up for each row before it. */
+export function lookUp(table: string, by: By, options: LookUpOptions = {}): string {
+  return `LATERAL ${rowsBy(table, by, options)} AS ${options.as ?? table}`;
 }
 
 /**
- * For each of some rows the task that it is of. A statement that locks or writes to something keeps a copy of what it is joined
- * with, payloads and all: there, name the `columns`.
+ * A join with the task of each row. A statement that locks or writes keeps a copy of the joined columns, payloads too: name
+ * the `columns` there.
  */
 export const TASK_OF = (rows: string, columns = "*"): string =>
   lookUp("task", `task.seq = ${rows}.task`, { columns });
 
 /**
- * Where the rows of a table stand that belong to those of a list: `place`, beside the list's columns. Whoever writes to the rows
- * there says of them all that must hold: one that others change meanwhile is met as it is then, or passed over.
+ * The rows of a list, each with the ctid (`place`) of its row in a table. A statement that writes to these rows must repeat
+ * every condition: a row that another transaction changed meanwhile is then checked as it is now.
  */
 export function withPlaces(table: string, list: string, by: By, also?: string): string {
-  const words = { columns: `${table}.ctid AS place`, ...(also !== undefined && { also }) };
-  return `(SELECT * FROM ${list} CROSS JOIN LATERAL ${rowsBy(table, by, words)} AS found)`;
+  const options = { columns: `${table}.ctid AS place`, ...(also !== undefined && { also }) };
+  return `(SELECT * FROM ${list} CROSS JOIN LATERAL ${rowsBy(table, by, options)} AS found)`;
 }
 
-/** Takes them away. */
+/** Deletes the rows that belong to a list. */
 export const deleteEach = (table: string, list: string, by: By, also?: string): string => `
   DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY (SELECT place FROM ${withPlaces(table, list, by, also)} AS old))`;
 
-/** To be said of a table in a statement that writes to it, where that goes by an index: it is the row that is looked up. */
+/** WHERE clause of a statement that writes to a row, which forces the index. */
 export function isRowBy(table: string, by: Record<string, string>, also?: string): string {
   return `${table}.ctid = ANY (ARRAY ${rowsBy(table, by, { columns: "ctid", ...(also !== undefined && { also }) })})`;
 }
 
-/** Tables in which a task has one row, that have other indexes with the task in them. */
+/** Tables with one row per task that have other indexes with the column `task`. */
 type OfTask = "ended" | "dead" | "verifying" | "run_part";
 
-/** The rows of a list of tasks. */
+/** A subquery with the rows of a list of tasks. */
 export const rowsOf = (table: OfTask, tasks: string, columns = "*"): string =>
   `(SELECT ${table}.* FROM unnest(${tasks}) AS wanted (task) CROSS JOIN ${lookUp(table, { task: "wanted.task" }, { columns })})`;
 
-/** The same as isRowBy, of such a list. */
+/** As isRowBy, for the rows of a list of tasks. */
 export const isAmong = (table: OfTask, tasks: string): string =>
   `${table}.ctid = ANY (ARRAY ${rowsOf(table, tasks, "ctid")})`;

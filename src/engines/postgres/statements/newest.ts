@@ -1,25 +1,25 @@
-/** Rows that are written again and again, by what they are known. */
+/** Tables whose rows are updated often, and their keys. */
 const KEYS = { session: "id", gate: "queue" } as const;
 
 /**
- * To be said of such a row instead of its key alone. While somebody's transaction stays open PostgreSQL keeps every version
- * of it, and who looks by the key walks over them, the oldest first. So each version has a number, which every update
- * raises: the newest is found at once, and what is below it is not looked at. One that is still newer, by a commit since
- * the statement began, counts too: it is met when the row is locked.
+ * WHERE clause that finds such a row by its key. While any transaction stays open, PostgreSQL keeps every version of the
+ * row, and a search by the key alone reads them all, the oldest first. So each version has a number, which every update
+ * raises, and the search starts at the newest. A version that is committed after the statement began has a higher number,
+ * and is found too when the row is locked.
  */
 export const newest = (table: keyof typeof KEYS, key: string, from = newestOf(table, key)): string =>
   `${table}.${KEYS[table]} = ${key} AND ${table}.n >= ${from}`;
 
-/** The number itself, for a statement that says so several times. */
+/** The number itself, for a statement that uses it several times. */
 export const newestOf = (table: keyof typeof KEYS, key: string): string => `(
       SELECT newest.n FROM dibs.${table} AS newest WHERE newest.${KEYS[table]} = ${key} ORDER BY newest.n DESC LIMIT 1)`;
 
 /**
- * For this share of a lease a sign of life counts as fresh, and a claim does not write another one: heartbeats come every third of
- * a lease. The simulation sets it to 0, because its model counts each one.
+ * A heartbeat is fresh for this share of the lease, and a claim then does not write another one: heartbeats come every
+ * third of a lease. The simulation sets it to 0, because its model counts each one.
  */
-export const SIGN_OF_LIFE = { fresh: 0.5 };
+export const HEARTBEAT = { fresh: 0.5 };
 
-/** Of a session that gave a sign of life within that share of its lease. */
+/** Condition on a session: its last heartbeat is fresh. */
 export const isFresh = (awake: string, share: string): string =>
-  `beat_at > ${awake} - lease * ${share}::float8`;
+  `heartbeat_at > ${awake} - lease * ${share}::float8`;

@@ -1,30 +1,52 @@
 import type { Connection, Value } from "../connection/connection.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
 
-/** An answer that was asked for before its time, and what it is about. */
+/** A statement that was sent before the turn of its operation. */
 export interface SentAhead<What, Row extends unknown[]> {
+  /** What the statement is about: what the operation computed when it was sent. */
   what: What;
   answer: Promise<Row[]>;
 }
 
 /**
- * The statements of a transaction. What a verb only writes is sent without waiting for the answer; a failure shows at the end,
- * when nothing is committed yet.
+ * The statements of a transaction; Tx extends it. A verb does not wait for what it only writes. If such a statement
+ * fails, the commit fails.
  */
 export class Statements {
   readonly link: Connection;
-  /** Something was written. */
-  changed = false;
-  /** Something was sent that may yet meet another transaction's lock. */
-  tangled = false;
-  /** The first thing that went wrong with what was sent. */
-  failure: unknown;
-  /** What was sent along with the header, or before its turn, by the operation that will ask for it. */
-  readonly foreseen = new Map<object, SentAhead<unknown, unknown[]>>();
+  /** By the operation that will use the answer. */
+  readonly sentAhead = new Map<object, SentAhead<unknown, unknown[]>>();
+  #changed = false;
+  #mayBlock = false;
+  #failure: unknown;
   #sent: Promise<unknown>[] = [];
 
   constructor(link: Connection) {
     this.link = link;
+  }
+
+  /** Before the first statement of a transaction. */
+  protected reset(): void {
+    this.sentAhead.clear();
+    this.#changed = false;
+    this.#mayBlock = false;
+    this.#failure = undefined;
+    this.#sent = [];
+  }
+
+  /** Something was written. */
+  get changed(): boolean {
+    return this.#changed;
+  }
+
+  /** For callers of `all`, `get` and `rows` whose statement wrote something. */
+  noteWrite(): void {
+    this.#changed = true;
+  }
+
+  /** A statement was sent that may have to wait for another transaction's lock. */
+  get mayBlock(): boolean {
+    return this.#mayBlock;
   }
 
   async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
@@ -35,49 +57,48 @@ export class Statements {
     return (await this.link.query(sql, values)).rows[0] as Row | undefined;
   }
 
-  /** Rows as arrays, which are read faster than objects; of a statement that may write. */
+  /** Rows as arrays, which `pg` parses faster than objects. */
   async rows<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
-    const rows = (await this.link.rows(sql, values)) as Row[];
-    return rows;
+    return (await this.link.rows(sql, values)) as Row[];
   }
 
-  /** The same, for an operation whose turn has not come yet: it finds the answer in `foreseen`. */
-  foresee(op: object, what: unknown, sql: string, ...values: Value[]): void {
+  /** As `rows`, for an operation whose turn has not come: it finds the answer in `sentAhead`. */
+  sendAhead(op: object, what: unknown, sql: string, ...values: Value[]): void {
     const answer = this.link.rows(sql, values);
     this.keep(answer);
-    this.foreseen.set(op, { what, answer });
+    this.sentAhead.set(op, { what, answer });
   }
 
-  /** Writes; answers how many rows. */
+  /** Writes; returns the number of rows. */
   async run(sql: string, ...values: Value[]): Promise<number> {
     const { rowCount } = await this.link.query(sql, values);
-    if (rowCount) this.changed = true;
+    if (rowCount) this.#changed = true;
     return rowCount ?? 0;
   }
 
-  /** Writes, and returns the rows. */
+  /** Writes; returns the rows. */
   async take<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
     const rows = await this.all<Row>(sql, ...values);
-    if (rows.length > 0) this.changed = true;
+    if (rows.length > 0) this.#changed = true;
     return rows;
   }
 
-  /** Writes, and does not wait: for what certainly finds its row, or need not know. */
+  /** Writes without waiting for the answer. */
   send(sql: string, ...values: Value[]): void {
-    this.tangled = true;
+    this.#mayBlock = true;
     this.put(sql, ...values);
   }
 
-  /** The same, for rows that nobody else can know of: it cannot meet others' locks. */
+  /** As `send`, for rows that no other transaction can know: it never waits for a lock. */
   put(sql: string, ...values: Value[]): void {
-    this.changed = true;
+    this.#changed = true;
     this.keep(this.link.query(sql, values));
   }
 
-  /** Writes, and does not wait: where it finds no row, others were faster, and the transaction fails at its end. */
+  /** As `send`. The transaction fails with StaleRead if the statement finds no row. */
   sendToFind(sql: string, ...values: Value[]): void {
-    this.tangled = true;
-    this.changed = true;
+    this.#mayBlock = true;
+    this.#changed = true;
     this.keep(this.#find(sql, values));
   }
 
@@ -86,36 +107,43 @@ export class Statements {
     if (rowCount === 0) throw new StaleRead();
   }
 
+  /** Awaited when the transaction ends. Until then a failure must not count as an unhandled rejection. */
   protected keep(answer: Promise<unknown>): void {
-    // Looked at when the transaction ends; until then it must not count as unhandled.
-    answer.catch((error: unknown) => (this.failure ??= error));
+    answer.catch((error: unknown) => this.noteFailure(error));
     this.#sent.push(answer);
   }
 
-  /** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */
-  firstFailure(thrown: unknown): unknown {
-    const isSequel = (thrown as { code?: string }).code === "25P02";
-    return isSequel ? (this.failure ?? thrown) : thrown;
+  protected noteFailure(error: unknown): void {
+    this.#failure ??= error;
   }
 
-  /** Until everything that was sent has been carried out. */
+  /**
+   * After a failed statement PostgreSQL refuses every other one of the transaction with code 25P02. This returns the
+   * failure that caused it.
+   */
+  firstFailure(thrown: unknown): unknown {
+    const isRefused = (thrown as { code?: string }).code === "25P02";
+    return isRefused ? (this.#failure ?? thrown) : thrown;
+  }
+
+  /** Resolves when every statement that was sent is answered. */
   async settled(): Promise<void> {
     const sent = this.#sent;
     this.#sent = [];
     await Promise.all(sent);
   }
 
-  /** Sends the commit; resolves when it, and all that was sent before, has been carried out. */
+  /** Sends the commit; resolves when it and every statement before it are answered. */
   commit(): Promise<unknown> {
     const sent = this.#sent;
     this.#sent = [];
     const committed = Promise.all([...sent, this.link.exec("COMMIT")]);
-    // The next batch is written down while this one reaches the disk.
+    // To the socket now: the server flushes this commit to disk while the next batch is encoded.
     this.link.flush();
     return committed;
   }
 
-  /** After a rollback nobody looks at the answers any more. */
+  /** After a rollback: the answers do not matter. */
   protected forgetSent(): void {
     this.#sent = [];
   }

@@ -1,11 +1,11 @@
 import type { Body } from "../../../core/task.ts";
 
 /**
- * PostgreSQL's text cannot hold NUL. Where one may come from outside (payloads, results, errors, notes), it is
- * written as two characters, and so is the one that announces it.
+ * PostgreSQL's text cannot contain NUL. In values from outside (payloads, results, errors, notes) it is written as the
+ * escape character and a digit, and so is the escape character itself.
  */
 const ESCAPE = "\u0001";
-// oxlint-disable-next-line no-control-regex -- these two are what is looked for
+// oxlint-disable-next-line no-control-regex -- these two characters are escaped
 const TO_ESCAPE = /[\u0000\u0001]/;
 // oxlint-disable-next-line no-control-regex
 const ALL_TO_ESCAPE = /[\u0000\u0001]/g;
@@ -18,7 +18,7 @@ export function toText(text: string): string {
     : text;
 }
 
-/** Of a text that was cut, the last character may be half of two: that is left out. */
+/** The end of a truncated text may be half of an escape sequence, which is dropped. */
 export function fromText(text: string): string {
   return text.includes(ESCAPE) ? text.replace(ESCAPED, (_, digit: string) => UNESCAPED[digit]!) : text;
 }
@@ -33,16 +33,16 @@ export function toColumns(body: Body | null): [text: string | null, bytes: Uint8
 
 export function fromColumns(text: string | null, bytes: Uint8Array | null): Body | null {
   if (text !== null) return fromText(text);
-  // Node's Buffer is a view on a pool that it shares; what is handed out is the caller's own.
+  // A copy: Node's Buffer is a view on a shared pool.
   return bytes === null ? null : new Uint8Array(bytes);
 }
 
-/** An array of numbers as PostgreSQL reads it: what pg makes of one takes ten times as long. */
+/** An array literal. To encode an array of numbers, `pg` takes ten times as long. */
 export function numbers(values: readonly number[]): string {
   return `{${values.join(",")}}`;
 }
 
-/** In the statements of this folder `dibs.` stands for the schema. Quoted: it may be called "order". */
+/** In all statements `dibs.` stands for the schema. Quoted: a schema may be called "order". */
 export function inSchema(sql: string, schema: string): string {
   return schema === "dibs" ? sql : sql.replaceAll("dibs.", `"${schema}".`);
 }

@@ -6,8 +6,8 @@ import { foldingLock, tryLock } from "../connection/locks.ts";
 import type { Tx } from "./tx.ts";
 
 /**
- * Counters without a row that everybody writes: each transaction adds its differences, a reader sums them up, and
- * housekeeping folds them into one row a queue now and then.
+ * Counters of queues without a row that every transaction writes: each transaction inserts its differences, readers sum
+ * them up, and housekeeping folds them into one row per queue.
  */
 
 const COLUMNS = [
@@ -15,7 +15,7 @@ const COLUMNS = [
   ...["added", "started", "succeeded", "failed", "wait_ms", "service_ms", "parked", "verifying"],
 ];
 
-// OFFSET 0: a subquery that is merged into the outer one would take each line apart eighteen times.
+// OFFSET 0: merged into the outer query, string_to_array would be called eighteen times per row.
 const INSERT = `
   INSERT INTO dibs.delta (${COLUMNS.join(", ")}) SELECT ${COLUMNS.map((_, i) => `d[${i + 1}]`).join(", ")}
   FROM (SELECT string_to_array(line, ',')::int8[] AS d FROM unnest($1::text[]) AS line OFFSET 0) AS each`;
@@ -35,7 +35,7 @@ const DEPTH = `
     SELECT 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
   ) AS part`;
 
-/** What a transaction has counted, and not yet written. */
+/** What a transaction has counted and not written yet. */
 export class Counters {
   readonly #tx: Tx;
   readonly #depths = new Map<Queue, DepthByState>();
@@ -68,7 +68,7 @@ export class Counters {
     return (await this.#tx.get<DepthByState>(DEPTH, queue.id))!;
   }
 
-  /** Brings what was counted so far into the table. */
+  /** Writes what was counted so far. */
   flush(): void {
     const queues = new Set([...this.#depths.keys(), ...this.#flows.keys()]);
     if (queues.size === 0) return;
@@ -111,9 +111,9 @@ export async function readFlow(tx: Tx, queue: number, since: number): Promise<Fl
   return (await tx.get<Flow>(FLOW, queue, since))!;
 }
 
-/** Fewer are not worth a write: readers sum them up as they are. */
+/** Fewer rows are not worth a write: readers sum them up. */
 const ENOUGH = 200;
-/** More than a busy store makes between two rounds of housekeeping. */
+/** More rows than a busy store writes between two rounds of housekeeping. */
 const MOST = 20_000;
 
 const COUNT = `SELECT count(*)::int4 AS count FROM (SELECT 1 FROM dibs.delta LIMIT $1::int4) AS part`;
@@ -141,7 +141,7 @@ const FOLD = `
     succeeded = flow.succeeded + excluded.succeeded, failed = flow.failed + excluded.failed,
     wait_ms = flow.wait_ms + excluded.wait_ms, service_ms = flow.service_ms + excluded.service_ms`;
 
-/** One at a time does it; who finds another at work leaves it to that one. */
+/** If another process is folding, this does nothing. */
 export async function fold(tx: Tx): Promise<void> {
   const { count } = (await tx.get<{ count: number }>(COUNT, ENOUGH))!;
   if (count < ENOUGH) return;

@@ -30,7 +30,7 @@ interface Row {
  * missing, and report a gap.
  */
 export class Events {
-  /** How many listen. */
+  /** The number of processes that listen. */
   listeners = 0;
   readonly #tx: Tx;
   readonly #allowance = new EventAllowance();
@@ -42,7 +42,7 @@ export class Events {
     this.#tx = tx;
   }
 
-  /** Kept only while somebody listens. */
+  /** Ignored while no process listens. */
   announce(event: DibsEvent): void {
     if (this.listeners === 0) return;
     const n = ++this.#count;

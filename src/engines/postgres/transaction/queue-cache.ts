@@ -5,44 +5,42 @@ import type { Tx } from "./tx.ts";
 export interface Queue {
   id: number;
   name: string;
-  /** The fields of the policy that somebody named. */
+  /** The policy fields that a declaration named. */
   named: NamedPolicy;
   policy: QueuePolicy;
   /** The last declaration applied, as JSON. */
   declared: string | null;
   paused: boolean;
   createdAt: number;
-  /** It has limits, had some, or was held back: see limits.ts. */
+  /** It has or had limits or a hold, so it has a gate: see limits.ts. */
   limited: boolean;
 }
 
-// By their names: of a statement that asks for all columns the answer must not change while it is prepared.
+// Not `*`: the columns of a prepared statement must not change.
 const QUEUES = `
   SELECT id, name, named, declared, paused, created_at, EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = queue.id) AS limited
   FROM dibs.queue`;
 const ALL_QUEUES = `${QUEUES} ORDER BY id`;
 const QUEUES_SINCE = `${QUEUES} WHERE revision > $1`;
 const QUEUE = `${QUEUES} WHERE name = $1`;
+const QUEUES_AFTER = `${QUEUES} WHERE name > $1 ORDER BY name LIMIT $2`;
 const QUEUES_OF = `${QUEUES} WHERE id = ANY ($1::int4[])`;
-// Queues change one transaction at a time: whoever changes one holds this row.
+// Holds the row of `store` until the commit, so one transaction at a time changes queues.
 const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1 RETURNING revision`;
 const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
 const INSERT_QUEUE = `
   INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
   ON CONFLICT (name) DO NOTHING RETURNING id, name, named, declared, paused, created_at, false AS limited`;
 
-/** By this the store's row tells whether a queue has changed. */
+/** Columns of `store` that tell whether queues have changed. */
 export interface Version {
-  /** Of the last change of a queue: what is newer is read. */
+  /** Of the last change of a queue: queues with a newer one are read. */
   revision: number;
-  /** How often a queue was dropped: then all are read anew. */
+  /** Grows when a queue is dropped: then all are read again. */
   epoch: number;
 }
 
-/**
- * Condition for a statement that is sent along with the header (send-ahead.ts): the queues are as the sender knows them, and no
- * notes of other transactions wait.
- */
+/** Condition of a statement that is sent ahead: the queues are as the sender knows them, and the inbox is empty. */
 export const asKnown = (revision: string, epoch: string): string =>
   `EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = ${revision} AND epoch = ${epoch} AND NOT ${HAS_INBOX_ENTRIES})`;
 
@@ -56,10 +54,7 @@ interface QueueRow {
   limited: boolean;
 }
 
-/**
- * A copy of the queues, which the connection keeps from one transaction to the next. It is brought up to date when one begins
- * and the store's row says that something has changed.
- */
+/** A copy of the queues, which a connection keeps between transactions. The header says when it is out of date. */
 export class QueueCache {
   readonly #tx: Tx;
   #revision = -1;
@@ -67,18 +62,28 @@ export class QueueCache {
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
   #leastPayload: number | undefined;
+  #changed = false;
   #hasLimits: boolean | undefined;
 
   constructor(tx: Tx) {
     this.#tx = tx;
   }
 
-  /** They were read before, on this connection. */
+  begin(): void {
+    this.#changed = false;
+  }
+
+  /** This transaction has changed queues. */
+  get changed(): boolean {
+    return this.#changed;
+  }
+
+  /** This connection has read the queues before. */
   get areKnown(): boolean {
     return this.#epoch >= 0;
   }
 
-  /** What the queues are known by; in a statement that goes out with the header it has to be checked there. */
+  /** The version of the copy. A statement that is sent ahead compares it with the store's. */
   get knownBy(): Version {
     return { revision: this.#revision, epoch: this.#epoch };
   }
@@ -88,20 +93,20 @@ export class QueueCache {
   }
 
   async follow({ revision, epoch }: Version): Promise<void> {
-    const anew = epoch !== this.#epoch;
-    const rows = anew
+    const isDropped = epoch !== this.#epoch;
+    const rows = isDropped
       ? await this.#tx.all<QueueRow>(ALL_QUEUES)
       : await this.#tx.all<QueueRow>(QUEUES_SINCE, this.#revision);
-    if (anew) {
+    if (isDropped) {
       this.#byName.clear();
       this.#byId.clear();
     }
-    for (const row of rows) this.#learn(row);
+    for (const row of rows) this.#store(row);
     this.#revision = revision;
     this.#epoch = epoch;
   }
 
-  /** After a rollback: what is remembered may be of the transaction that never was. */
+  /** After a rollback: the copy may have been read from what the transaction wrote. */
   forget(): void {
     this.#revision = -1;
     this.#epoch = -1;
@@ -119,17 +124,17 @@ export class QueueCache {
     return this.#byId.get(id)!;
   }
 
-  /** Undefined where it was dropped meanwhile. */
+  /** Undefined if it was dropped meanwhile. */
   ifAny(id: number): Queue | undefined {
     return this.#byId.get(id);
   }
 
-  /** Makes it if it is new. */
+  /** Creates it if it is new. */
   async getOrMake(name: string): Promise<Queue> {
     return this.#byName.get(name) ?? (await this.ensure(name)).queue;
   }
 
-  /** The same, and whether it was this call that made it. */
+  /** As getOrMake, and whether this call created it. */
   async ensure(name: string): Promise<{ queue: Queue; isNew: boolean }> {
     const known = this.#byName.get(name);
     if (known) return { queue: known, isNew: false };
@@ -137,43 +142,48 @@ export class QueueCache {
     const [made] = await this.#tx.take<QueueRow>(INSERT_QUEUE, name, this.#tx.now, revision);
     if (made) {
       this.#tx.events.announce({ type: "queue.created", at: this.#tx.now, queue: name });
-      return { queue: this.#learn(made), isNew: true };
+      return { queue: this.#store(made), isNew: true };
     }
     return { queue: (await this.fresh(name))!, isNew: false };
   }
 
-  /** As it is now, and not as it was when it was last read. Whoever is to change it asks for a revision first. */
+  /** Reads it again. Before a change, call nextRevision first: it locks. */
   async fresh(name: string): Promise<Queue | undefined> {
     const row = await this.#tx.get<QueueRow>(QUEUE, name);
-    return row && this.#learn(row);
+    return row && this.#store(row);
   }
 
-  /** Those that are newer than this transaction's sight of the queues. What is not there then was dropped. */
-  async learn(ids: readonly number[]): Promise<void> {
+  /** Reads queues that are newer than the copy. One that is still missing was dropped. */
+  async load(ids: readonly number[]): Promise<void> {
     const unknown = ids.filter((id) => !this.#byId.has(id));
     if (unknown.length === 0) return;
-    for (const row of await this.#tx.all<QueueRow>(QUEUES_OF, [...new Set(unknown)])) this.#learn(row);
+    for (const row of await this.#tx.all<QueueRow>(QUEUES_OF, [...new Set(unknown)])) this.#store(row);
   }
 
-  /** To be written into the queue that changes. Until the commit no other transaction gets one. */
+  /** The next ones by name, as they are now. The copy does not change: the transaction began with it. */
+  async page(after: string, limit: number): Promise<Queue[]> {
+    return (await this.#tx.all<QueueRow>(QUEUES_AFTER, after, limit)).map(queueFrom);
+  }
+
+  /** The revision to write into a queue that changes. No other transaction gets one until the commit. */
   async nextRevision(): Promise<number> {
-    this.#tx.copiesChanged = true;
+    this.#changed = true;
     const [row] = await this.#tx.take<{ revision: number }>(NEXT_REVISION);
     return row!.revision;
   }
 
-  /** One that is dropped; all others who keep a copy read it anew. */
+  /** The queue is dropped: every other copy is read again. */
   remove(queue: Queue): void {
     this.#hasLimits = undefined;
     this.#byName.delete(queue.name);
     this.#byId.delete(queue.id);
-    this.#tx.copiesChanged = true;
+    this.#changed = true;
     this.#tx.send(NEXT_EPOCH);
   }
 
-  /** No queue takes less than this. */
+  /** The lowest maxPayload of all queues. */
   get leastPayload(): number {
-    // One by one: so many arguments as there may be queues would overflow the stack.
+    // Math.min(...) would overflow the stack with many queues.
     this.#leastPayload ??= [...this.all].reduce(
       (least, { policy }) => Math.min(least, policy.maxPayload),
       Number.POSITIVE_INFINITY,
@@ -185,7 +195,7 @@ export class QueueCache {
     return this.#byName.get(name)?.policy ?? resolvePolicy({});
   }
 
-  /** Some queue has limits, had some, or was held back. */
+  /** Some queue has or had limits or a hold. */
   get hasLimits(): boolean {
     this.#hasLimits ??= [...this.all].some(({ limited }) => limited);
     return this.#hasLimits;
@@ -196,24 +206,28 @@ export class QueueCache {
     this.#hasLimits = true;
   }
 
-  #learn(row: QueueRow): Queue {
+  #store(row: QueueRow): Queue {
     this.#leastPayload = undefined;
     this.#hasLimits = undefined;
-    const named = JSON.parse(row.named) as NamedPolicy;
     const known = this.#byId.get(row.id);
-    const fields = {
-      id: row.id,
-      name: row.name,
-      named,
-      policy: resolvePolicy(named),
-      declared: row.declared,
-      paused: row.paused,
-      createdAt: row.created_at,
-      limited: row.limited,
-    };
+    const fields = queueFrom(row);
     const queue: Queue = known ? Object.assign(known, fields) : fields;
     this.#byName.set(queue.name, queue);
     this.#byId.set(queue.id, queue);
     return queue;
   }
+}
+
+function queueFrom(row: QueueRow): Queue {
+  const named = JSON.parse(row.named) as NamedPolicy;
+  return {
+    id: row.id,
+    name: row.name,
+    named,
+    policy: resolvePolicy(named),
+    declared: row.declared,
+    paused: row.paused,
+    createdAt: row.created_at,
+    limited: row.limited,
+  };
 }

@@ -1,3 +1,6 @@
+import { sizeOfRow } from "../../../core/answer-size.ts";
+import type { Paged } from "../../../core/port.ts";
+import { mapPage, numberAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { SubscriptionIndex } from "../../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../../core/task.ts";
@@ -15,47 +18,62 @@ interface SubscriptionRow {
 const ROWS = `
   SELECT subscription.id, pattern, group_name, queue.name AS queue, subscription.created_at
   FROM dibs.subscription JOIN dibs.queue ON queue.id = subscription.queue`;
-const ALL = `${ROWS} ORDER BY subscription.id`;
+const PAGE = `${ROWS} WHERE subscription.id > $1 ORDER BY subscription.id LIMIT $2`;
 const SINCE = `${ROWS} WHERE subscription.id > $1 AND subscription.id <= $2 ORDER BY subscription.id`;
 
-/** By this the store's row tells whether a subscription was made or removed. */
+/** Columns of `store` that tell whether subscriptions have changed. */
 export interface Subscribing {
-  /** The last number that one got. */
+  /** The id of the last subscription. */
   subscribed: number;
-  /** How often some were removed. */
+  /** Grows when subscriptions are removed. */
   unsubscribed: number;
 }
 
 /**
- * A copy of the subscriptions, by the words of their patterns. It is brought up to date within the transaction that
- * publishes, and only there: whoever only adds does not pay for it. It follows `latest`: a subscription that is committed
- * meanwhile belongs to the next one.
+ * A copy of the subscriptions, by the words of their patterns. Only a transaction that publishes brings it up to date, so
+ * that adds do not pay for it. It follows `latest`: a subscription that is committed meanwhile counts for the next
+ * transaction.
  */
 export class Topics {
-  /** What the transaction read when it began, or gave out itself. */
+  /** What the header read, or this transaction wrote. */
   latest: Subscribing = { subscribed: 0, unsubscribed: 0 };
   readonly #tx: Tx;
   #rows = new SubscriptionIndex<SubscriptionRow>();
   #subscribed = 0;
   #unsubscribed = -1;
+  #changed = false;
 
   constructor(tx: Tx) {
     this.#tx = tx;
   }
 
-  /** Those that a topic reaches, in the order they were made. */
+  begin(): void {
+    this.#changed = false;
+  }
+
+  /** This transaction has changed subscriptions. */
+  get changed(): boolean {
+    return this.#changed;
+  }
+
+  noteChange(latest: Subscribing): void {
+    this.latest = latest;
+    this.#changed = true;
+  }
+
+  /** The subscriptions that a topic reaches, in the order of their creation. */
   async reachedBy(topic: string): Promise<readonly SubscriptionRow[]> {
     if (!this.isCurrent) await this.#follow();
     return this.remembered(topic);
   }
 
-  /** Nothing has changed for all that the transaction, or the one before it, knows. */
+  /** The copy is up to date, as far as this transaction, or the one before it, knows. */
   get isCurrent(): boolean {
     const { subscribed, unsubscribed } = this.latest;
     return this.#unsubscribed === unsubscribed && this.#subscribed === subscribed;
   }
 
-  /** Those that a topic reached when this was last current. */
+  /** As reachedBy, from the copy as it is. */
   remembered(topic: string): readonly SubscriptionRow[] {
     return this.#rows.reachedBy(topic);
   }
@@ -69,13 +87,13 @@ export class Topics {
     }
     for (const row of await tx.all<SubscriptionRow>(SINCE, this.#subscribed, subscribed)) {
       this.#rows.add(row);
-      // One that somebody else made while this transaction was open.
+      // Its queue may be newer than this transaction's copy of the queues.
       if (!tx.queues.named(row.queue)) await tx.queues.fresh(row.queue);
     }
     this.#subscribed = subscribed;
   }
 
-  /** After a rollback: what is remembered may be of the transaction that never was. */
+  /** After a rollback: the copy may have been read from what the transaction wrote. */
   forget(): void {
     this.#rows = new SubscriptionIndex();
     this.#subscribed = 0;
@@ -96,7 +114,7 @@ export async function subscribe(
   { pattern, group, queue: name }: Verbs["subscribe"]["in"],
 ): Promise<{ created: boolean }> {
   if (await tx.get(FIND, pattern, group)) return { created: false };
-  // From here on nobody else subscribes before the commit; somebody may have done so since we looked.
+  // From here to the commit no other transaction subscribes. One may have done so since the first read.
   await count(tx, SUBSCRIBED);
   if (await tx.get(FIND, pattern, group)) return { created: false };
   const queue = await tx.queues.getOrMake(name);
@@ -107,9 +125,7 @@ export async function subscribe(
 
 async function count(tx: Tx, sql: string): Promise<void> {
   const [row] = await tx.take<Subscribing>(sql);
-  tx.topics.latest = row!;
-  // The next batch must not begin before this one is committed: it would not know.
-  tx.copiesChanged = true;
+  tx.topics.noteChange(row!);
 }
 
 const DELETE_NAMED = `DELETE FROM dibs.subscription WHERE pattern = $1 AND group_name = $2 RETURNING id, queue, pattern, group_name`;
@@ -125,15 +141,15 @@ export async function unsubscribe(
 
 const OF_QUEUE = `SELECT 1 FROM dibs.subscription WHERE queue = $1 LIMIT 1`;
 
-/** A queue that goes takes its subscriptions with it. */
+/** Removes the subscriptions of a queue that is dropped. */
 export async function unsubscribeQueue(tx: Tx, queue: Queue): Promise<void> {
   if (await tx.get(OF_QUEUE, queue.id)) await remove(tx, DELETE_OF_QUEUE, queue.id);
 }
 
 async function remove(tx: Tx, sql: string, ...values: (string | number)[]): Promise<number> {
-  // Nobody who knows the subscriptions of before is still at work when this is committed. Asked for before the store's
-  // row: whoever has to be waited for may be waiting for that.
-  tx.needAlone();
+  // No batch that has read the old subscriptions is in progress when this commits. Before the row of `store` is locked:
+  // a batch that is waited for may wait for that row.
+  tx.needExclusive();
   await count(tx, UNSUBSCRIBED);
   const rows = await tx.take<Omit<SubscriptionRow, "queue"> & { queue: number }>(sql, ...values);
   for (const row of rows.sort((a, b) => a.id - b.id)) {
@@ -144,9 +160,17 @@ async function remove(tx: Tx, sql: string, ...values: (string | number)[]): Prom
   return rows.length;
 }
 
-export async function subscriptions(tx: Tx, topic: string | undefined): Promise<SubscriptionRecord[]> {
-  const rows = topic === undefined ? await tx.all<SubscriptionRow>(ALL) : await tx.topics.reachedBy(topic);
-  return rows.map((row) => ({
+export async function subscriptions(
+  tx: Tx,
+  { topic, after, limit }: Verbs["subscriptions"]["in"],
+): Promise<Paged<SubscriptionRecord>> {
+  const start = numberAfter(after);
+  const rows =
+    topic === undefined
+      ? await tx.all<SubscriptionRow>(PAGE, start, limit + 1)
+      : (await tx.topics.reachedBy(topic)).filter(({ id }) => id > start);
+  const page = pageOf(rows, limit, { sizeOf: sizeOfRow, keyOf: ({ id }) => [id] });
+  return mapPage(page, (row) => ({
     pattern: row.pattern,
     group: row.group_name,
     queue: row.queue,

@@ -1,28 +1,30 @@
 import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
 import type { Hint } from "../../../engine/engine.ts";
 import { closedError } from "../../../engine/transfer.ts";
+import { LocksNeeded } from "../connection/batch-conflicts.ts";
+import { BEGIN, type Connection } from "../connection/connection.ts";
+import { INCARNATION, NoIncarnation } from "../connection/incarnation.ts";
+import { catalogueLock, gateLock } from "../connection/locks.ts";
+import { type Durability, setLocally, settingsFor } from "../connection/settings.ts";
+import { NO_RUNS, RunLocks, type RunsNeeded } from "../flows/run-locks.ts";
+import { Limits } from "../limits/limits.ts";
+import { Floors } from "../line/floors.ts";
+import { HAS_INBOX_ENTRIES } from "../line/inbox-floor.ts";
+import { checkKnown, CLOSED, describeSchema } from "../schema/migrations.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
+import { Statements } from "../statements/statements.ts";
+import { BatchState } from "./batch-state.ts";
 import { Counters } from "./counters.ts";
 import { Events } from "./events.ts";
-import { Floors } from "../line/floors.ts";
-import { QueueCache, type Queue, type Version } from "./queue-cache.ts";
-import { catalogueLock, gateLock } from "../connection/locks.ts";
-import type { Lane } from "../limits/lanes.ts";
-import { LIFE, NoIncarnation } from "../connection/incarnation.ts";
-import { BEGIN, type Connection } from "../connection/connection.ts";
-import { Limits } from "../limits/limits.ts";
-import { checkKnown, CLOSED, describeSchema } from "../schema/migrations.ts";
-import { LocksNeeded } from "../connection/batch-conflicts.ts";
-import { NO_RUNS, RunLocks, type RunsNeeded } from "../flows/run-locks.ts";
-import { HAS_INBOX_ENTRIES } from "../line/inbox-floor.ts";
-import { type Durability, setLocally, settingsFor } from "../connection/settings.ts";
-import { Statements } from "../statements/statements.ts";
+import { Progress } from "./progress.ts";
+import { QueueCache, type Version } from "./queue-cache.ts";
 import { type Subscribing, Topics } from "./topics.ts";
 
 /**
- * The transaction that every verb gets: it begins with the header, gives out numbers and ids, and holds the state of
- * the batch. PostgresStore (batch/store.ts) has one for each connection.
+ * The transaction that every verb gets: begin, header, statements, numbers and ids, commit. What the verbs of a batch
+ * share besides is in `batch`. PostgresStore (batch/store.ts) has one Tx for each connection, which begins again for
+ * each batch and keeps its copies of queues and subscriptions.
  */
 
 export interface TxOptions {
@@ -31,15 +33,15 @@ export interface TxOptions {
   durability: Durability;
 }
 
-const HEADER_OF = (...also: string[]): string => `
+const headerSql = (...also: string[]): string => `
   SELECT needs, ${CLOSED}, salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     ${HAS_INBOX_ENTRIES} AS inbox, ${also.join(", ")}
   FROM dibs.store WHERE one = 1`;
 const CLOCK = `${THIS_MOMENT} AS clock`;
-const OWN_LIFE = `${LIFE} AS life`;
-const HEADER_TO_READ = HEADER_OF(CLOCK);
-const HEADER = HEADER_OF(CLOCK, OWN_LIFE);
-const HEADER_WITH_XID = HEADER_OF(`pg_current_xact_id()::text AS xid`, CLOCK, OWN_LIFE);
+const OWN_INCARNATION = `${INCARNATION} AS incarnation`;
+const HEADER_TO_READ = headerSql(CLOCK);
+const HEADER = headerSql(CLOCK, OWN_INCARNATION);
+const HEADER_WITH_XID = headerSql(`pg_current_xact_id()::text AS xid`, CLOCK, OWN_INCARNATION);
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
   fence: `SELECT nextval('dibs.fence')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -49,83 +51,47 @@ const LAST_SEQ = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FRO
 const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 FOR UPDATE`;
 const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
 
+/** How long an exclusive batch waits for a lock: all other batches, heartbeats too, wait behind it. */
+const EXCLUSIVE_MS = 500;
+
 export type Mode = "reading" | "writing";
 
-/** What is known of a batch before it begins. */
+/** What is known about a batch before it begins. The locks are in the order of connection/locks.ts. */
 export interface BatchPlan {
-  /** Something will most likely be written. */
+  /** It will most likely write, so the header assigns a transaction number: a round trip less at the end. */
   writes?: boolean;
-  /** It has to be alone: asked for at once, it cannot end in two that wait for each other to let go. */
-  alone?: boolean;
-  /** Queues whose gates it will need, and waits for before it has anything that others could wait for. */
+  /** Queues whose gates it needs. */
   gates?: readonly number[];
-  /** The same for runs. */
+  /** No other batch may be in progress. */
+  exclusive?: boolean;
   runs?: RunsNeeded;
-  /** A task whose claim it waits for. */
+  /** A task whose claim another transaction was found to hold. */
   claim?: number | null;
-  /** Sends what need not wait for the header, along with it (send-ahead.ts), where queues are known; answers how many tasks' numbers
-   * will certainly be asked for. */
-  ahead?: () => number;
+  /** The hint of a transaction that has done a part of this batch's work. */
+  hint?: Hint | undefined;
+  /** Sends statements together with the header: see send-ahead.ts. */
+  ahead?: () => void;
 }
 
-/**
- * What the verbs work in: the open transaction, with its time, the queues and the counters. There is one for each
- * connection, which begins again and again, and remembers some things in between.
- */
 export class Tx extends Statements {
   readonly #options: TxOptions;
+  batch = new BatchState();
   readonly queues = new QueueCache(this);
-  /** Who gets what is published. */
   readonly topics = new Topics(this);
   readonly counters = new Counters(this);
   readonly events = new Events(this);
   readonly floors = new Floors(this);
-  /** What is known of groups and gates, and to be written. */
   readonly limits = new Limits(this);
   readonly runs = new RunLocks(this);
+  readonly progress = new Progress();
   salt = 0;
-  /** By the server's clock, when the transaction began: its one time. */
+  /** The one time of the transaction: the server's clock when it read the header. */
   now = 0;
-  /** Others' transactions have left something to be taken up: inbox.ts. */
+  /** Callers' transactions have left entries in the inbox: see line/inbox.ts. */
   hasInbox = false;
-  hint: Hint = {};
-  /** What is remembered of the queues, or of the subscriptions, would be untrue, if this transaction failed. */
-  copiesChanged = false;
-  /** Notices were left for sessions, and nobody has asked which. */
-  noticed = false;
-  /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
-  swept = false;
-  /** Tasks of runs have been seen on this connection. */
-  meetsRuns = false;
-  /** The last sweep may have left something that it could have dealt with: there was too much of it. */
-  hasMoreDue = false;
-  /** Groups whose heads have ended, and behind whom nobody was waiting: see free-groups.ts. */
-  readonly idleLanes = new Map<string, Lane>();
-  /** Something was left for a later batch, in the inbox. */
-  leftInboxEntries = false;
-  /** Live workers by queue, while nobody joins, leaves or beats: see elsewhere.ts. */
-  readonly serving = new Map<string, string[]>();
-  /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
-  cancelPending: (seq: number) => Promise<unknown> = async () => {};
-  /** Gives a place to every task that others' transactions have brought to these queues by now; set by the store, too. */
-  takeUpAll: (queues: readonly number[]) => Promise<void> = async () => {};
-  /** The same of those that were overlooked. */
-  takeUpFromFront: (queues: readonly number[]) => Promise<void> = async () => {};
-  /** How far groups were looked at that may remember nothing any more: see housekeeping.ts. */
-  prunedTo = { queue: 0, key: "" };
-  /** The queues that are being dropped, and how far: see queues.ts. */
-  readonly dropping = new Map<number, number>();
-  /** The same before this transaction. */
-  #droppingBefore = new Map<number, number>();
   #xid: string | undefined;
-  #life: string | undefined;
-  /** Where claims had something to do first when they were asked in their turn: retried tasks wait beside these lines. */
-  readonly busyLines = new Set<Queue>();
-  /** Queues to whose lines a claim of this batch has put back what did not fit into its answer. */
-  readonly cutLines = new Set<Queue>();
-  /** Numbers for tasks, fetched ahead. */
-  #numbers: number[] = [];
-  #isAlone = false;
+  #incarnation: string | undefined;
+  #isExclusive = false;
   #isReading = false;
 
   constructor(link: Connection, options: TxOptions) {
@@ -133,105 +99,75 @@ export class Tx extends Statements {
     this.#options = options;
   }
 
-  // ── Beginning and end ───────────────────────────────────────────────────────────────────────────────────
+  // ── Begin, commit, roll back ────────────────────────────────────────────────────────────────────────────
 
-  async begin(
-    mode: Mode,
-    { writes = false, alone = false, gates = [], runs = NO_RUNS, claim = null, ahead }: BatchPlan = {},
-  ): Promise<void> {
-    this.#reset(mode, { alone, gates });
-    this.#sendBegin(mode, { alone, gates });
-    // What it meets makes what is sent behind it fail, in words that do not tell why.
-    const locked = this.runs.begin(runs).catch((error: unknown) => {
-      this.failure ??= error;
-    });
-    if (claim !== null) this.keep(this.link.query(LOCK_CLAIM, [claim]));
-    const header = this.get<HeaderRow>(this.#header(mode, writes));
-    this.foreseen.clear();
-    this.busyLines.clear();
-    this.cutLines.clear();
-    const canForesee = mode === "writing" && this.queues.areKnown;
-    const numbers = canForesee && ahead ? ahead() : 0;
-    const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
-    const [row, given] = await allAnswered([header, fetched, locked]);
-    this.#numbers = given ?? [];
-    if (row === undefined) throw new Error("the store's row is missing");
-    checkKnown(this.link.schema, row.needs);
-    if (row.closed !== null) throw closedError(row.closed, describeSchema(this.link.schema));
-    if (row.life === null) throw new NoIncarnation();
-    this.#life = row.life;
-    this.salt = row.salt;
-    this.events.listeners = row.listeners;
-    this.topics.latest = row;
-    this.hasInbox = row.inbox;
-    this.now = row.clock;
-    this.#xid = row.xid;
-    if (!this.queues.isCurrent(row)) await this.queues.follow(row);
+  async begin(mode: Mode, plan: BatchPlan = {}): Promise<void> {
+    this.#reset(mode, plan);
+    this.#sendBegin(mode, plan);
+    // If it fails, so do the statements behind it, with an error that does not name the reason.
+    const locked = this.runs.begin(plan.runs ?? NO_RUNS).catch((error: unknown) => this.noteFailure(error));
+    if (plan.claim != null) this.keep(this.link.query(LOCK_CLAIM, [plan.claim]));
+    const header = this.get<HeaderRow>(headerFor(mode, plan));
+    if (mode === "writing" && this.queues.areKnown) plan.ahead?.();
+    const [row] = await allAnswered([header, locked]);
+    await this.#readHeader(row);
   }
 
-  /** What everybody has who uses queues. */
-  get #shared(): string {
-    return `pg_advisory_xact_lock_shared(${catalogueLock(this.link.schema)})`;
-  }
-
-  #reset(mode: Mode, { alone, gates }: { alone: boolean; gates: readonly number[] }): void {
-    this.hint = {};
-    this.changed = false;
-    this.tangled = false;
-    this.copiesChanged = false;
-    this.failure = undefined;
-    this.swept = false;
-    this.idleLanes.clear();
-    this.leftInboxEntries = false;
-    this.serving.clear();
+  #reset(mode: Mode, { exclusive = false, gates = [], hint }: BatchPlan): void {
+    this.reset();
+    this.batch = new BatchState(hint);
+    this.queues.begin();
+    this.topics.begin();
     this.floors.begin();
     this.runs.forget();
-    this.#droppingBefore = new Map(this.dropping);
+    this.progress.begin();
     this.events.forget();
-    this.#isAlone = alone;
-    this.#isReading = mode === "reading";
     this.limits.begin(gates);
+    this.#isExclusive = exclusive;
+    this.#isReading = mode === "reading";
   }
 
-  #sendBegin(mode: Mode, { alone, gates }: { alone: boolean; gates: readonly number[] }): void {
+  #sendBegin(mode: Mode, plan: BatchPlan): void {
     this.keep(
       this.link.exec(
         mode === "reading"
           ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-          : `${BEGIN}; ${this.#waitFor(gates)}${alone ? this.#lockAlone : `SELECT ${this.#shared}`}`,
+          : `${BEGIN}; ${this.#lockGates(plan.gates ?? [])}${this.#lockCatalogue(plan.exclusive ?? false)}`,
       ),
     );
     if (!this.#options.session)
       this.keep(this.link.query(setLocally(settingsFor(this.#options.durability)), []));
   }
 
-  #header(mode: Mode, writes: boolean): string {
-    if (mode === "reading") return HEADER_TO_READ;
-    return writes ? HEADER_WITH_XID : HEADER;
-  }
-
-  /** In one order everywhere, so that no two wait for each other. */
-  #waitFor(gates: readonly number[]): string {
+  /** In the order of the ids, as in every transaction, so that no two wait for each other. */
+  #lockGates(gates: readonly number[]): string {
     const locks = gates.toSorted((a, b) => a - b).map((queue) => gateLock(this.link.schema, queue));
     return locks.map((lock) => `SELECT pg_advisory_xact_lock(${lock}); `).join("");
   }
 
-  /** It changes nothing, and sees one moment all the while. */
-  get isReading(): boolean {
-    return this.#isReading;
+  #lockCatalogue(exclusive: boolean): string {
+    const lock = catalogueLock(this.link.schema);
+    if (!exclusive) return `SELECT pg_advisory_xact_lock_shared(${lock})`;
+    return `SET LOCAL lock_timeout = ${EXCLUSIVE_MS}; SELECT pg_advisory_xact_lock(${lock})`;
   }
 
-  /** The transaction's number, where it was asked for when it began. */
-  get xid(): string | null {
-    return this.#xid ?? null;
+  async #readHeader(row: HeaderRow | undefined): Promise<void> {
+    if (row === undefined) throw new Error("the store's row is missing");
+    checkKnown(this.link.schema, row.needs);
+    if (row.closed !== null) throw closedError(row.closed, describeSchema(this.link.schema));
+    if (row.incarnation === null) throw new NoIncarnation();
+    this.#incarnation = row.incarnation;
+    this.#xid = row.xid;
+    this.salt = row.salt;
+    this.now = row.clock;
+    this.batch.now = row.clock;
+    this.hasInbox = row.inbox;
+    this.events.listeners = row.listeners;
+    this.topics.latest = row;
+    if (!this.queues.isCurrent(row)) await this.queues.follow(row);
   }
 
-  /** Of the server, as it was when the transaction began; null in one that only reads. */
-  get life(): string | null {
-    return this.#life ?? null;
-  }
-
-  /** Before the commit. Answers the transaction's number, by which the server can be asked what became of it. */
+  /** Before the commit. Returns the transaction's number, with which the server can be asked for its outcome. */
   async finish(): Promise<string | null> {
     this.limits.flush();
     this.counters.flush();
@@ -246,42 +182,50 @@ export class Tx extends Statements {
     throw thrown;
   }
 
-  /** After a rollback: what is remembered may be of the transaction that never was. */
+  /** After a rollback: the copies may have been read from what this transaction wrote. */
   forget(): void {
     this.queues.forget();
     this.forgetSent();
     this.events.forget();
     this.counters.forget();
-    this.dropping.clear();
-    for (const [queue, seq] of this.#droppingBefore) this.dropping.set(queue, seq);
+    this.progress.undo();
     this.topics.forget();
     this.limits.begin([]);
   }
 
-  /**
-   * From here to the commit nobody else's transaction is open that may use a queue. A batch that did not begin so starts again:
-   * two that already share the catalogue would wait for each other.
-   */
-  needAlone(): void {
-    if (!this.#isAlone) throw new LocksNeeded({ alone: true });
+  // ── The kind of transaction ─────────────────────────────────────────────────────────────────────────────
+
+  /** It changes nothing, and reads one snapshot. */
+  get isReading(): boolean {
+    return this.#isReading;
   }
 
-  /** From here to its end it fails where it would have to wait longer than that for a lock of somebody's. */
+  /** It holds the catalogue's lock exclusively, or waits for it. */
+  get isExclusive(): boolean {
+    return this.#isExclusive;
+  }
+
+  /**
+   * From here to the commit no other batch is in progress. A batch that did not begin so starts again: two that already
+   * share the catalogue's lock would wait for each other.
+   */
+  needExclusive(): void {
+    if (!this.#isExclusive) throw new LocksNeeded({ exclusive: true });
+  }
+
+  /** From here to its end, the transaction fails if it has to wait longer than that for a lock. */
   waitNoLongerThan(ms: number): void {
     this.keep(this.link.exec(`SET LOCAL lock_timeout = ${ms}`));
   }
 
-  /** It is, or waits to be. */
-  get isAlone(): boolean {
-    return this.#isAlone;
+  /** It changed queues or subscriptions: the copies are wrong if it fails, and a next batch must not begin before. */
+  get changedCopies(): boolean {
+    return this.queues.changed || this.topics.changed;
   }
 
-  /**
-   * All others wait behind it, those whose signs of life are due too: it does not wait for long, from here to its end. A
-   * transaction of a caller's may have a row that it needs.
-   */
-  get #lockAlone(): string {
-    return `SET LOCAL lock_timeout = ${ALONE_MS}; SELECT pg_advisory_xact_lock(${catalogueLock(this.link.schema)})`;
+  /** The incarnation of the server that executes it; null in a transaction that only reads. */
+  get incarnation(): string | null {
+    return this.#incarnation ?? null;
   }
 
   // ── Ids and numbers ─────────────────────────────────────────────────────────────────────────────────────
@@ -294,38 +238,28 @@ export class Tx extends Statements {
     return parseTaskId(id, this.salt);
   }
 
-  /** Numbers that nobody else has or will have; those of a transaction that fails are lost. */
+  /** Unique numbers. Those of a transaction that fails are lost. */
   async numbers(kind: keyof typeof NUMBERS, count: number): Promise<number[]> {
     if (count === 0) return [];
-    const ahead = kind === "seq" ? this.#numbers.splice(0, count) : [];
-    return ahead.length === count ? ahead : [...ahead, ...(await this.#fetch(kind, count - ahead.length))];
-  }
-
-  async #fetch(kind: keyof typeof NUMBERS, count: number): Promise<number[]> {
     return (await this.link.rows(NUMBERS[kind], [count])).map((row) => row[0] as number);
   }
 
-  /** The last number that was given out to a task, or a place. */
+  /** The last number that a task or a position got. */
   async lastSeq(): Promise<number> {
     return (await this.get<{ n: number }>(LAST_SEQ))!.n;
   }
-
-  // ── Hints ───────────────────────────────────────────────────────────────────────────────────────────────
-
-  hintReady(queue: Queue, count = 1): void {
-    const ready = (this.hint.ready ??= {});
-    // A queue may be called "constructor".
-    ready[queue.name] = (Object.hasOwn(ready, queue.name) ? ready[queue.name]! : 0) + count;
-  }
 }
 
-const ALONE_MS = 500;
+function headerFor(mode: Mode, { writes = false }: BatchPlan): string {
+  if (mode === "reading") return HEADER_TO_READ;
+  return writes ? HEADER_WITH_XID : HEADER;
+}
 
 interface HeaderRow extends Version, Subscribing {
   clock: number;
   xid?: string;
-  /** Null: the one before has ended, and none has begun. */
-  life?: string | null;
+  /** Null: the server has crashed or was replaced, and no batch has begun its next incarnation. */
+  incarnation?: string | null;
   /** How many steps of the schema a process must know. */
   needs: number;
   closed: string | null;

@@ -20,7 +20,7 @@ const ROWS = `
     (SELECT count(*) FROM dibs.attempt) + (SELECT count(*) FROM dibs.ended WHERE state = 'done') AS attempts,
     (SELECT count(*) FROM dibs.step) AS steps`;
 
-/** What is in the store, by its rows and not by its counters. */
+/** Counts the rows of a store, to verify an import: its counters could be wrong. transfer.ts calls it. */
 export async function countStore(link: Connection): Promise<Counts> {
   const [counted] = await link.all<Omit<Counts, "tasks">>(ROWS);
   const rows = await link.all<{ name: string; state: TaskState; count: number }>(TASKS);

@@ -9,32 +9,32 @@ import {
   type Step,
 } from "../../../core/task.ts";
 import { PAGE } from "../../../engine/transfer.ts";
-import { NEVER } from "../line/line.ts";
+import { NEVER } from "../../../core/transition.ts";
 import type { Connection } from "../connection/connection.ts";
 import { fromColumns, fromText, numbers } from "../statements/text.ts";
 import type { Source } from "./export.ts";
 import { walk } from "./rows.ts";
 
-/** What the table of its state says of a task, but for what may be large. */
-interface Standing extends Pick<
+/** A task as the table of its state describes it, without payload and result, which may be large. */
+interface TaskInState extends Pick<
   TaskEntry,
-  "state" | "elsewhere" | "dueAt" | "waitsFor" | "holdsGroup" | "verifying" | "endedAt"
+  "state" | "elsewhere" | "dueAt" | "waitsFor" | "blocksGroup" | "verifying" | "endedAt"
 > {
   task: number;
   failures?: number;
-  place?: number;
+  linePos?: number;
   /** The success that ended it. */
   success?: Attempt;
 }
 
-interface StandingRow {
+interface StateRow {
   task: number;
   pos: number;
   failures: number;
   until: number;
   avoid: string;
   due: number;
-  holds_group: boolean;
+  blocks_group: boolean;
   signal: string | null;
   fence: number;
   started_at: number;
@@ -44,59 +44,59 @@ interface StandingRow {
   next: string | null;
   asked: number;
   asked_at: number | null;
-  aside: boolean;
+  stepped_aside: boolean;
   state: Exclude<EndState, "dead">;
   ended_at: number;
   attempt: number;
 }
 
-/** A state is a table: each is walked from end to end, in the order of its key. */
-const STATES: { sql: string; standing: (row: StandingRow, source: Source) => Omit<Standing, "task"> }[] = [
+/** Each state is a table, which is read in the order of its key. */
+const STATES: { sql: string; inState: (row: StateRow, source: Source) => Omit<TaskInState, "task"> }[] = [
   {
     sql: `SELECT task, pos, failures FROM dibs.ready ORDER BY queue, rank, pos`,
-    standing: ({ pos: place, failures }) => ({ state: "ready", place, failures }),
+    inState: ({ pos: linePos, failures }) => ({ state: "ready", linePos, failures }),
   },
   {
     sql: `SELECT task, pos, failures, until, avoid FROM dibs.kept ORDER BY queue, rank, pos`,
-    standing: ({ pos: place, failures, until, avoid }) => ({
-      ...{ state: "ready", place, failures },
+    inState: ({ pos: linePos, failures, until, avoid }) => ({
+      ...{ state: "ready", linePos, failures },
       elsewhere: { until, avoid: JSON.parse(avoid) as string[] },
     }),
   },
   {
     sql: `SELECT task, pos, failures FROM dibs.own ORDER BY queue, rank, pos`,
-    standing: ({ pos: place, failures }) => ({ state: "ready", place, failures }),
+    inState: ({ pos: linePos, failures }) => ({ state: "ready", linePos, failures }),
   },
   {
     sql: `SELECT task, failures FROM dibs.claim ORDER BY task`,
-    standing: ({ failures }) => ({ state: "ready", failures }),
+    inState: ({ failures }) => ({ state: "ready", failures }),
   },
   {
-    sql: `SELECT task, due, failures, holds_group, signal FROM dibs.scheduled ORDER BY queue, pos`,
-    standing: ({ due, failures, holds_group: holds, signal }) => ({
+    sql: `SELECT task, due, failures, blocks_group, signal FROM dibs.scheduled ORDER BY queue, pos`,
+    inState: ({ due, failures, blocks_group: holds, signal }) => ({
       ...{ state: signal === null ? "scheduled" : "parked", failures },
       ...(due !== NEVER && { dueAt: due }),
       ...(signal !== null && { waitsFor: fromText(signal) }),
-      ...(holds && { holdsGroup: true as const }),
+      ...(holds && { blocksGroup: true as const }),
     }),
   },
   {
-    // Committed by a transaction of somebody's, and not yet lined up: it is due at once.
+    // Added by a caller's transaction, and its inbox entry is not processed: it is due now.
     sql: `SELECT task, coalesce(due, -1) AS due FROM dibs.inbox WHERE task IS NOT NULL ORDER BY n`,
-    standing: ({ due }, { header }) => ({ state: "scheduled", dueAt: due < 0 ? header.now : due }),
+    inState: ({ due }, { header }) => ({ state: "scheduled", dueAt: due < 0 ? header.now : due }),
   },
   {
     sql: `SELECT task, failures FROM dibs.waiting ORDER BY queue, group_key, pos`,
-    standing: ({ failures }) => ({ state: "waiting", failures }),
+    inState: ({ failures }) => ({ state: "waiting", failures }),
   },
   {
     sql: `
       SELECT verifying.task, fence, started_at, failures, worker, adds, "each", next, asked, task.created_at AS asked_at,
-        EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = verifying.task) AS aside
+        EXISTS (SELECT 1 FROM dibs.stepped_aside WHERE stepped_aside.task = verifying.task) AS stepped_aside
       FROM dibs.verifying LEFT JOIN dibs.task ON task.seq = verifying.asked ORDER BY verifying.task`,
-    standing: (row, source) => ({
+    inState: (row, source) => ({
       ...{ state: "verifying", failures: row.failures },
-      ...(!row.aside && { holdsGroup: true as const }),
+      ...(!row.stepped_aside && { blocksGroup: true as const }),
       verifying: {
         ...{ fence: row.fence, worker: row.worker, startedAt: row.started_at, result: null },
         ...(row.asked_at !== null && { asked: source.id(row.asked_at, row.asked) }),
@@ -108,7 +108,7 @@ const STATES: { sql: string; standing: (row: StandingRow, source: Source) => Omi
   },
   {
     sql: `SELECT task, state, ended_at, started_at, fence, attempt, worker FROM dibs.ended ORDER BY task`,
-    standing: ({ state, ended_at: endedAt, started_at: startedAt, fence, attempt, worker }) => ({
+    inState: ({ state, ended_at: endedAt, started_at: startedAt, fence, attempt, worker }) => ({
       ...{ state, endedAt },
       ...(state === "done" && {
         success: { attempt, fence, worker, startedAt, endedAt, outcome: "done", error: null },
@@ -117,17 +117,17 @@ const STATES: { sql: string; standing: (row: StandingRow, source: Source) => Omi
   },
   {
     sql: `SELECT task, died_at AS ended_at FROM dibs.dead ORDER BY task`,
-    standing: ({ ended_at: endedAt }) => ({ state: "dead", endedAt }),
+    inState: ({ ended_at: endedAt }) => ({ state: "dead", endedAt }),
   },
 ];
 
-/** Rows of a state at a time: small ones. What belongs to them is read in pieces of bounded size. */
+/** Rows of a state at a time, which are small. Payloads, results and ledgers are read in pieces of bounded size. */
 const SOME = 1_000;
 
 export async function* exportTasks(source: Source): AsyncGenerator<TaskEntry> {
-  for (const { sql, standing } of STATES) {
-    for await (const rows of walk<StandingRow>(source.link, sql, SOME)) {
-      const known = rows.map((row) => ({ task: row.task, ...standing(row, source) }));
+  for (const { sql, inState } of STATES) {
+    for await (const rows of walk<StateRow>(source.link, sql, SOME)) {
+      const known = rows.map((row) => ({ task: row.task, ...inState(row, source) }));
       for (const piece of await pieces(source.link, known)) yield* load(source, piece);
     }
   }
@@ -145,22 +145,22 @@ const SIZES = `
     )::int8 AS size
   FROM unnest($1::int8[]) AS wanted (seq)`;
 
-/** As many at a time as a page has bytes. */
-async function pieces(link: Connection, standings: Standing[]): Promise<Standing[][]> {
+/** Splits tasks into pieces of at most the bytes of a page. */
+async function pieces(link: Connection, inStates: TaskInState[]): Promise<TaskInState[][]> {
   const rows = await link.all<{ seq: number; size: number }>(
     SIZES,
-    numbers(standings.map(({ task }) => task)),
+    numbers(inStates.map(({ task }) => task)),
   );
   const sizes = new Map(rows.map(({ seq, size }) => [seq, size]));
-  const found: Standing[][] = [];
+  const found: TaskInState[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
-  for (const standing of standings) {
-    const size = sizes.get(standing.task)!;
+  for (const inState of inStates) {
+    const size = sizes.get(inState.task)!;
     if (bytes + size > PAGE.bytes) {
       found.push([]);
       bytes = 0;
     }
-    found.at(-1)!.push(standing);
+    found.at(-1)!.push(inState);
     bytes += size;
   }
   return found;
@@ -218,10 +218,10 @@ interface ResultRow {
   result_bytes: Uint8Array | null;
 }
 
-async function* load(source: Source, standings: readonly Standing[]): AsyncGenerator<TaskEntry> {
+async function* load(source: Source, inStates: readonly TaskInState[]): AsyncGenerator<TaskEntry> {
   const { link } = source;
-  const seqs = numbers(standings.map(({ task }) => task));
-  const { state } = standings[0]!;
+  const seqs = numbers(inStates.map(({ task }) => task));
+  const { state } = inStates[0]!;
   const table = state === "verifying" ? "verifying" : isEnd(state) && state !== "dead" ? "ended" : undefined;
   const [tasks, steps, attempts, results] = await Promise.all([
     link.all<TaskRow>(TASKS, seqs),
@@ -235,21 +235,21 @@ async function* load(source: Source, standings: readonly Standing[]): AsyncGener
   const resultOf = new Map(
     results.map(({ task, result, result_bytes: bytes }) => [task, fromColumns(result, bytes)]),
   );
-  for (const standing of standings) {
-    const { task } = standing;
+  for (const inState of inStates) {
+    const { task } = inState;
     const result = resultOf.get(task) ?? null;
     yield {
-      ...entry(source, rows.get(task)!, standing),
-      ...(standing.verifying && { verifying: { ...standing.verifying, result } }),
-      ...(!standing.verifying && result !== null && { result }),
-      ...leftBehind(stepsOf.get(task) ?? []),
-      ...ledger(attemptsOf.get(task) ?? [], standing.success),
+      ...entry(source, rows.get(task)!, inState),
+      ...(inState.verifying && { verifying: { ...inState.verifying, result } }),
+      ...(!inState.verifying && result !== null && { result }),
+      ...handlerState(stepsOf.get(task) ?? []),
+      ...ledger(attemptsOf.get(task) ?? [], inState.success),
     };
   }
 }
 
-function entry(source: Source, row: TaskRow, standing: Standing): TaskEntry {
-  const { task: seq, failures = 0, place, holdsGroup, success: _, ...rest } = standing;
+function entry(source: Source, row: TaskRow, inState: TaskInState): TaskEntry {
+  const { task: seq, failures = 0, linePos, blocksGroup, success: _, ...rest } = inState;
   const pos = row.pos ?? seq;
   return {
     ...{ type: "task", id: source.id(row.created_at, seq), queue: source.queues.get(row.queue)! },
@@ -266,12 +266,12 @@ function entry(source: Source, row: TaskRow, standing: Standing): TaskEntry {
     ...(row.expires_at !== null && { expiresAt: row.expires_at }),
     ...(pos !== seq && { pos }),
     ...(failures > 0 && { failures }),
-    ...(place !== undefined && place !== pos && { place }),
-    ...(holdsGroup && row.group_key !== null && { holdsGroup }),
+    ...(linePos !== undefined && linePos !== pos && { linePos }),
+    ...(blocksGroup && row.group_key !== null && { blocksGroup }),
   };
 }
 
-function leftBehind(rows: readonly StepRow[]): Pick<TaskEntry, "steps" | "feedback"> {
+function handlerState(rows: readonly StepRow[]): Pick<TaskEntry, "steps" | "feedback"> {
   const feedback = rows.find(({ kind }) => kind === "feedback");
   const steps = rows.flatMap(({ kind, name, value, bytes }): Step[] =>
     kind === "feedback" ? [] : [{ kind, name: fromText(name), value: fromColumns(value, bytes) }],

@@ -12,11 +12,11 @@ import { fromColumns, fromText } from "../statements/text.ts";
 import { exportTasks } from "./export-tasks.ts";
 import { walk } from "./rows.ts";
 
-/** What the records need to know of the store. */
+/** The store that is exported. */
 export interface Source {
   link: Connection;
   header: StoreHeader;
-  /** Names by number. */
+  /** Names by id. */
   queues: Map<number, string>;
   id: (createdAt: number, seq: number) => string;
 }
@@ -28,7 +28,10 @@ const HEADER = `
     ${lastOf("seq")} AS seq, ${lastOf("fence")} AS fence
   FROM dibs.store WHERE one = 1`;
 
-/** All that the store holds, within a transaction that sees one moment; but for the end. `paused`: the queues that a move has paused. */
+/**
+ * The records of a whole store except the last one, in an open transaction with a fixed snapshot; transfer.ts calls it.
+ * `paused`: queues that a move has paused, and that are exported as not paused.
+ */
 export async function* exportStore(
   link: Connection,
   id: string | null,
@@ -54,9 +57,9 @@ export async function* exportStore(
   yield* exportKeys(source);
 }
 
-/** Rows at a time of what is small. */
+/** Small rows at a time. */
 const SOME = 1_000;
-/** Of what may have a result of 16 MiB. */
+/** Rows at a time that may have a result of 16 MiB. */
 const FEW = 4;
 
 interface GateRow {
@@ -193,7 +196,7 @@ interface PartRow {
   state: EndState | null;
   started_at: number | null;
   ended_at: number | null;
-  brought: boolean;
+  awaits_join: boolean;
   result: string | null;
   result_bytes: Uint8Array | null;
 }
@@ -208,7 +211,7 @@ async function* exportParts(source: Source): AsyncGenerator<StoreRecord> {
         ...(state !== null && { state }),
         ...(startedAt !== null && { startedAt }),
         ...(endedAt !== null && { endedAt }),
-        ...(row.brought && { brought: { result: fromColumns(row.result, row.result_bytes) } }),
+        ...(row.awaits_join && { awaitsJoin: { result: fromColumns(row.result, row.result_bytes) } }),
       };
     }
   }

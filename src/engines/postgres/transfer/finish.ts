@@ -7,7 +7,7 @@ const HEADLESS = `
   FROM dibs.waiting LEFT JOIN dibs.lane ON lane.queue = waiting.queue AND lane.group_key = waiting.group_key
   WHERE coalesce(lane.holders, 0) = 0 AND lane.wake_at IS NULL
   ORDER BY waiting.queue, waiting.group_key, pos`;
-const RISE = `
+const PROMOTE = `
   WITH gone AS (
     DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 RETURNING pos, task, queue, rank, failures
   ), ready AS (
@@ -25,17 +25,16 @@ interface HeadlessRow {
 }
 
 /**
- * Groups whose heads have ended, where nobody has looked since: the next of each takes its place, or in a queue with limits is
- * looked at by the next sweep. What is ready stands where no floor is above it.
+ * Completes an import, for transfer.ts. A group may have waiting tasks and no head: its first task is promoted, or, in a
+ * queue with limits, its lane is due for the next sweep. Removes the floors, so that claims read all imported tasks.
  */
 export async function finishGroups(link: Connection): Promise<void> {
   const rows = await link.all<HeadlessRow>(HEADLESS);
   for (const { queue, group_key: key, pos, limited } of rows)
-    if (!limited) await link.all(RISE, queue, key, pos);
+    if (!limited) await link.all(PROMOTE, queue, key, pos);
   await insertRows(
     link,
     "lane",
-    { queue: "int4", group_key: "text", holders: "int4", wake_at: "int8" },
     rows
       .filter(({ limited }) => limited)
       .map(({ queue, group_key }) => ({ queue, group_key, holders: 0, wake_at: 0 })),

@@ -1,10 +1,11 @@
 import type { TaskEntry } from "../../../core/record.ts";
 import { type DepthByState, NO_DEPTH, rankOf } from "../../../core/task.ts";
-import { NEVER } from "../line/line.ts";
+import { NEVER } from "../../../core/transition.ts";
 import { numbers } from "../statements/text.ts";
 import { bodyCells, insertRows, safeText } from "./rows.ts";
 import { placeIn, type Target, type TargetQueue } from "./target.ts";
 
+/** A task that is written, with its numbers in this store. */
 interface Arrival {
   record: TaskEntry;
   seq: number;
@@ -14,7 +15,7 @@ interface Arrival {
   queue: TargetQueue;
 }
 
-/** After the runs and their parts: a task that is one is special. */
+/** Writes the tasks of an export, for import.ts. After the runs and their parts: a task that is a part is special. */
 export async function importTasks(target: Target, records: readonly TaskEntry[]): Promise<void> {
   if (records.length === 0) return;
   const arrivals = records.map((record): Arrival => {
@@ -34,7 +35,7 @@ export async function importTasks(target: Target, records: readonly TaskEntry[])
   await insertEnded(target, inState("done", "cancelled", "expired"));
   await insertDead(target, inState("dead"));
   await insertTtl(target, inState("ready", "scheduled", "parked", "waiting"));
-  await holdLanes(target, arrivals);
+  await insertLanes(target, arrivals);
   await count(target, arrivals);
 }
 
@@ -42,11 +43,6 @@ function insertTasks({ link }: Target, arrivals: readonly Arrival[]): Promise<vo
   return insertRows(
     link,
     "task",
-    {
-      ...{ seq: "int8", created_at: "int8", pos: "int8", expires_at: "int8", queue: "int4" },
-      ...{ max_attempts: "int4", priority: "int2", urgent: "bool", cost: "int8", group_key: "text" },
-      ...{ idempotency_key: "text", content_type: "text", headers: "text", data: "text", bytes: "bytea" },
-    },
     arrivals.map(({ record, seq, createdAt, queue }) => {
       const [data, bytes] = bodyCells(record.data);
       return {
@@ -62,7 +58,8 @@ function insertTasks({ link }: Target, arrivals: readonly Arrival[]): Promise<vo
 
 function insertSteps({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
   return insertRows(
-    ...([link, "step", { task: "int8", kind: "text", name: "text", value: "text", bytes: "bytea" }] as const),
+    link,
+    "step",
     arrivals.flatMap(({ record: { steps = [], feedback }, seq: task }) => [
       ...steps.map(({ kind, name, value: body }) => {
         const [value, bytes] = bodyCells(body);
@@ -75,16 +72,11 @@ function insertSteps({ link }: Target, arrivals: readonly Arrival[]): Promise<vo
   );
 }
 
-/** But for successes, which are in the row of the task's end. */
+/** Except successes, which are part of the task's row in `ended`. */
 function insertAttempts({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
   return insertRows(
     link,
     "attempt",
-    {
-      ...{ task: "int8", fence: "int8", started_at: "int8", ended_at: "int8", attempt: "int2" },
-      ...{ worker: "text", outcome: "text", name: "text", message: "text", stack: "text" },
-      fingerprint: "text",
-    },
     arrivals.flatMap(({ record: { attempts = [] }, seq: task }) =>
       attempts
         .filter(({ outcome }) => outcome !== "done")
@@ -99,33 +91,30 @@ function insertAttempts({ link }: Target, arrivals: readonly Arrival[]): Promise
   );
 }
 
-const IN_LINE = {
-  ...{ pos: "int8", task: "int8", queue: "int4", rank: "int2", failures: "int2", special: "bool" },
-  group_key: "text",
-};
-const KEPT = { ...IN_LINE, until: "int8", avoid: "text" };
 const OF_RUNS = `SELECT task FROM dibs.run_part WHERE task = ANY ($1::int8[])`;
 
 async function insertReady({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
   if (arrivals.length === 0) return;
   const parts = await link.all<{ task: number }>(OF_RUNS, numbers(arrivals.map(({ seq }) => seq)));
   const ofRun = new Set(parts.map(({ task }) => task));
-  const rows = arrivals.map(({ record, seq: task, pos, rank, queue }) => {
-    const { groupKey, idempotencyKey, steps, feedback, failures = 0, elsewhere } = record;
+  const inLine = ({ record, seq: task, pos, rank, queue }: Arrival) => {
+    const { groupKey, idempotencyKey, steps, feedback, failures = 0 } = record;
     const has = [groupKey, idempotencyKey, steps, feedback].some((value) => value !== undefined);
     return {
-      ...{ pos: record.place ?? pos, task, queue: queue.id, rank, failures, special: has || ofRun.has(task) },
+      ...{ pos: record.linePos ?? pos, task, queue: queue.id, rank, failures },
+      special: has || ofRun.has(task),
       group_key: queue.limited ? (groupKey ?? null) : null,
-      ...{ until: elsewhere?.until ?? null, avoid: elsewhere ? JSON.stringify(elsewhere.avoid) : null },
     };
-  });
+  };
+  await insertRows(link, "ready", arrivals.filter(({ record }) => !record.elsewhere).map(inLine));
   await insertRows(
-    ...([link, "ready", IN_LINE] as const),
-    rows.filter(({ until }) => until === null),
-  );
-  await insertRows(
-    ...([link, "kept", KEPT] as const),
-    rows.filter(({ until }) => until !== null),
+    link,
+    "kept",
+    arrivals.flatMap((arrival) => {
+      const { elsewhere } = arrival.record;
+      if (!elsewhere) return [];
+      return { ...inLine(arrival), until: elsewhere.until, avoid: JSON.stringify(elsewhere.avoid) };
+    }),
   );
 }
 
@@ -133,13 +122,9 @@ function insertScheduled({ link }: Target, arrivals: readonly Arrival[]): Promis
   return insertRows(
     link,
     "scheduled",
-    {
-      ...{ pos: "int8", task: "int8", due: "int8", queue: "int4", failures: "int2", holds_group: "bool" },
-      signal: "text",
-    },
     arrivals.map(({ record, seq: task, pos, queue }) => ({
       ...{ pos, task, due: record.dueAt ?? NEVER, queue: queue.id, failures: record.failures ?? 0 },
-      holds_group: record.holdsGroup ?? false,
+      blocks_group: record.blocksGroup ?? false,
       signal: record.waitsFor === undefined ? null : safeText(record.waitsFor),
     })),
   );
@@ -149,7 +134,6 @@ function insertWaiting({ link }: Target, arrivals: readonly Arrival[]): Promise<
   return insertRows(
     link,
     "waiting",
-    { pos: "int8", task: "int8", queue: "int4", rank: "int2", group_key: "text", failures: "int2" },
     arrivals.map(({ record, seq: task, pos, rank, queue }) => ({
       ...{ pos, task, queue: queue.id, rank, group_key: record.groupKey!, failures: record.failures ?? 0 },
     })),
@@ -160,10 +144,6 @@ async function insertVerifying(target: Target, arrivals: readonly Arrival[]): Pr
   await insertRows(
     target.link,
     "verifying",
-    {
-      ...{ task: "int8", asked: "int8", fence: "int8", started_at: "int8", queue: "int4", failures: "int2" },
-      ...{ worker: "text", adds: "text", each: "bool", next: "text", result: "text", result_bytes: "bytea" },
-    },
     arrivals.map(({ record, seq: task, queue }) => {
       const { fence, startedAt, worker, adds, each, next, asked, result: body } = record.verifying!;
       const [result, bytes] = bodyCells(body);
@@ -180,19 +160,15 @@ async function insertVerifying(target: Target, arrivals: readonly Arrival[]): Pr
       };
     }),
   );
-  const aside = arrivals.filter(({ record }) => record.groupKey !== undefined && !record.holdsGroup);
+  const aside = arrivals.filter(({ record }) => record.groupKey !== undefined && !record.blocksGroup);
   const rows = aside.map(({ seq: task }) => ({ task }));
-  await insertRows(target.link, "aside", { task: "int8" }, rows);
+  await insertRows(target.link, "stepped_aside", rows);
 }
 
 function insertEnded({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
   return insertRows(
     link,
     "ended",
-    {
-      ...{ task: "int8", ended_at: "int8", started_at: "int8", fence: "int8", queue: "int4" },
-      ...{ attempt: "int2", state: "text", worker: "text", result: "text", result_bytes: "bytea" },
-    },
     arrivals.map(({ record, seq: task, queue }) => {
       const last = record.attempts?.at(-1);
       const done = last?.outcome === "done" ? last : undefined;
@@ -221,7 +197,6 @@ async function insertDead({ link }: Target, arrivals: readonly Arrival[]): Promi
   await insertRows(
     link,
     "dead",
-    { task: "int8", died_at: "int8", fence: "int8", queue: "int4", worker: "text", fingerprint: "text" },
     arrivals.map(({ record, seq: task, queue }) => {
       const { fence, worker, error } = record.attempts!.at(-1)!;
       const fingerprint = safeText(error!.fingerprint);
@@ -233,21 +208,23 @@ async function insertDead({ link }: Target, arrivals: readonly Arrival[]): Promi
 
 function insertTtl({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
   return insertRows(
-    ...([link, "ttl", { expires_at: "int8", task: "int8" }] as const),
+    link,
+    "ttl",
     arrivals.flatMap(({ record: { expiresAt }, seq: task }) =>
       expiresAt === undefined ? [] : [{ expires_at: expiresAt, task }],
     ),
   );
 }
 
-/** The others of their groups wait for them. */
-function holdLanes({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
+/** Heads of groups, and tasks that block theirs. */
+function insertLanes({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
   const holding = arrivals.filter(
-    ({ record }) => record.groupKey !== undefined && (record.state === "ready" || record.holdsGroup),
+    ({ record }) => record.groupKey !== undefined && (record.state === "ready" || record.blocksGroup),
   );
   const lanes = Map.groupBy(holding, ({ queue, record }) => `${queue.id} ${record.groupKey}`);
   return insertRows(
-    ...([link, "lane", { queue: "int4", group_key: "text", holders: "int4" }] as const),
+    link,
+    "lane",
     [...lanes.values()].map((some) => ({
       ...{ queue: some[0]!.queue.id, group_key: some[0]!.record.groupKey!, holders: some.length },
     })),
@@ -266,10 +243,6 @@ function count({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
   return insertRows(
     link,
     "depth",
-    {
-      queue: "int4",
-      ...(Object.fromEntries(STATES.map((state) => [state, "int8"])) as Record<keyof DepthByState, string>),
-    },
     rows,
     `ON CONFLICT (queue) DO UPDATE SET ${STATES.map((state) => `${state} = depth.${state} + excluded.${state}`).join(", ")}`,
   );

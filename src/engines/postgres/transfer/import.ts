@@ -15,7 +15,7 @@ import { importTasks } from "./import-tasks.ts";
 import { bodyCells, insertRows, safeText } from "./rows.ts";
 import { placeIn, type Target } from "./target.ts";
 
-/** Writes records of an export, in their order, into an empty store or one that is being filled. */
+/** Writes records of an export, in their order, into a store that is being filled, for transfer.ts. */
 export async function importRecords(target: Target, records: readonly StoreRecord[]): Promise<void> {
   const of = <T extends StoreRecord["type"]>(type: T) =>
     records.filter((record): record is StoreRecord & { type: T } => record.type === type);
@@ -43,17 +43,13 @@ async function importQueue({ link, queues }: Target, record: QueueEntry): Promis
   const { id } = row!;
   const resolved = resolvePolicy(policy);
   const gate = gateCells(record);
-  const isRemembered = reviewed !== null || Object.values(gate).some((value) => value !== null);
-  const limited = isRemembered || isGated(resolved) || governsGroups(resolved);
+  const hasState = reviewed !== null || Object.values(gate).some((value) => value !== null);
+  const limited = hasState || isGated(resolved) || governsGroups(resolved);
   if (limited) await link.all(INSERT_GATE, id, gate.meter, gate.held_until, gate.wake_at, reviewed);
   queues.set(name, { id, limited });
   await insertRows(
     link,
     "flow",
-    {
-      ...{ queue: "int4", slot: "int8", added: "int8", started: "int8", succeeded: "int8", failed: "int8" },
-      ...{ wait_ms: "int8", service_ms: "int8" },
-    },
     flow.map(({ slot, added, claimed, done, failed, waitMs, serviceMs }) => ({
       ...{ queue: id, slot, added, started: claimed, succeeded: done, failed },
       ...{ wait_ms: waitMs, service_ms: serviceMs },
@@ -69,7 +65,7 @@ function gateCells({ meter, heldUntil, wakeAt }: GateState) {
   };
 }
 
-/** Before their tasks: who holds them is counted with those. */
+/** Before their tasks, which add to `holders`. */
 async function importGroups({ link, queues }: Target, records: readonly GroupEntry[]): Promise<void> {
   for (const { queue: name } of records) {
     const queue = queues.get(name)!;
@@ -80,10 +76,6 @@ async function importGroups({ link, queues }: Target, records: readonly GroupEnt
   await insertRows(
     link,
     "lane",
-    {
-      ...{ queue: "int4", group_key: "text", holders: "int4", meter: "text", held_until: "int8" },
-      wake_at: "int8",
-    },
     records.map((record) => ({
       ...{ queue: queues.get(record.queue)!.id, group_key: record.key, holders: 0 },
       ...gateCells(record),
@@ -104,23 +96,19 @@ async function importSubscription({ link, queues }: Target, record: Subscription
 
 function importDocuments({ link }: Target, records: readonly DocumentEntry[]): Promise<void> {
   return insertRows(
-    ...([link, "document", { kind: "text", name: "text", value: "text", due_at: "int8" }] as const),
+    link,
+    "document",
     records.map(({ kind, name, value, dueAt = null }) => ({
       ...{ kind, name, value: safeText(value), due_at: dueAt ?? null },
     })),
   );
 }
 
-/** How many of one are dead is counted with its tasks. */
+/** Before their tasks, which add to `dead`. */
 function importRuns(target: Target, records: readonly RunEntry[]): Promise<void> {
   return insertRows(
     target.link,
     "run",
-    {
-      ...{ id: "int8", created_at: "int8", queue: "text", pipeline: "text", stages: "text" },
-      ...{ under_way: "int4", dead: "int4", state: "text", ended_at: "int8", result: "text" },
-      result_bytes: "bytea",
-    },
     records.map((record) => {
       const { queue, pipeline, stages, underWay, state, endedAt, result } = record;
       const { seq, createdAt } = placeIn(target, record.id);
@@ -138,18 +126,19 @@ function importParts(target: Target, records: readonly PartEntry[]): Promise<voi
   return insertRows(
     target.link,
     "run_part",
-    {
-      ...{ task: "int8", run: "int8", created_at: "int8", stage: "text", part: "text", state: "text" },
-      ...{ started_at: "int8", ended_at: "int8", brought: "bool", result: "text", result_bytes: "bytea" },
-    },
     records.map((record) => {
-      const { stage, part, state, startedAt, endedAt, brought } = record;
+      const { stage, part, state, startedAt, endedAt, awaitsJoin } = record;
       const { seq, createdAt } = placeIn(target, record.id);
-      const [text, bytes] = bodyCells(brought?.result);
+      const [text, bytes] = bodyCells(awaitsJoin?.result);
       return {
         ...{ task: seq, run: placeIn(target, record.run).seq, created_at: createdAt, stage },
         ...{ part: formatPart(part), state: state ?? null, started_at: startedAt ?? null },
-        ...{ ended_at: endedAt ?? null, brought: brought !== undefined, result: text, result_bytes: bytes },
+        ...{
+          ended_at: endedAt ?? null,
+          awaits_join: awaitsJoin !== undefined,
+          result: text,
+          result_bytes: bytes,
+        },
       };
     }),
   );
@@ -159,9 +148,6 @@ function importKeys(target: Target, records: readonly KeyEntry[]): Promise<void>
   return insertRows(
     target.link,
     "idempotency",
-    {
-      ...{ queue: "int4", key: "text", task: "int8", created_at: "int8", forget_at: "int8", state: "text" },
-    },
     records.map(({ queue, key, task, forgetAt, state }) => {
       const { seq, createdAt } = placeIn(target, task);
       return {

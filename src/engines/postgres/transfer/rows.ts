@@ -1,35 +1,33 @@
 import type { Connection } from "../connection/connection.ts";
 import { toText } from "../statements/text.ts";
 
-/** Many rows in one statement, as JSON: columns by name and type. */
-export async function insertRows<Row extends Record<string, Cell>>(
+/** Inserts many rows in one statement, as JSON. All rows have the same columns. */
+export async function insertRows(
   link: Connection,
   table: string,
-  columns: Partial<Record<keyof Row & string, string>>,
-  rows: readonly Row[],
+  rows: readonly Record<string, Cell>[],
   conflict = "",
 ): Promise<void> {
-  if (rows.length === 0) return;
-  const names = Object.keys(columns)
+  const [first] = rows;
+  if (!first) return;
+  const names = Object.keys(first)
     .map((name) => `"${name}"`)
     .join(", ");
-  const types = Object.entries(columns)
-    .map(([name, type]) => `"${name}" ${type}`)
-    .join(", ");
   await link.all(
-    `INSERT INTO dibs.${table} (${names}) SELECT ${names} FROM json_to_recordset($1::text::json) AS each (${types}) ${conflict}`,
+    `INSERT INTO dibs.${table} (${names})
+    SELECT ${names} FROM json_populate_recordset(NULL::dibs.${table}, $1::text::json) ${conflict}`,
     JSON.stringify(rows),
   );
 }
 
 type Cell = string | number | boolean | null;
 
-/** Text that may have come from anywhere, as JSON can bring it to PostgreSQL: half a surrogate pair cannot be stored. */
+/** Text from outside in a form that PostgreSQL can store: JSON may contain half a surrogate pair. */
 export function safeText(text: string): string {
   return toText(text.toWellFormed());
 }
 
-/** A body in its two columns. */
+/** The two columns of a body, as JSON values. */
 export function bodyCells(
   body: string | Uint8Array | null | undefined,
 ): [text: string | null, bytes: string | null] {
@@ -38,7 +36,7 @@ export function bodyCells(
   return [null, `\\x${Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("hex")}`];
 }
 
-/** The rows of a statement, some at a time, within a transaction. */
+/** The rows of a query, `some` at a time, by a cursor of the open transaction. */
 export async function* walk<Row>(link: Connection, sql: string, some: number): AsyncGenerator<Row[]> {
   await link.exec(`DECLARE walk NO SCROLL CURSOR FOR ${sql}`);
   for (;;) {

@@ -1,7 +1,7 @@
 import { parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
 import type { Connection } from "../connection/connection.ts";
 
-/** What the records need to know of the store that they are written to. */
+/** The store that records are written to, for import.ts and import-tasks.ts. */
 export interface Target {
   link: Connection;
   /** The store's number. */
@@ -22,7 +22,7 @@ export function placeIn({ salt }: Target, id: string): TaskIdParts {
 const QUEUES = `
   SELECT id, name, EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = queue.id) AS limited FROM dibs.queue`;
 
-/** Within a transaction: what is in so far. */
+/** Reads the queues that are imported so far, in the open transaction. */
 export async function openTarget(link: Connection): Promise<Target> {
   const [store] = await link.all<{ salt: number }>(`SELECT salt FROM dibs.store WHERE one = 1`);
   const rows = await link.all<TargetQueue & { name: string }>(QUEUES);

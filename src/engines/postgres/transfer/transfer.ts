@@ -32,18 +32,18 @@ import { openTarget } from "./target.ts";
 export interface TransferOptions {
   url: string;
   schema?: string;
-  /** False: a schema that is not there is not made. */
+  /** False: a schema that does not exist is not created. */
   create?: boolean;
 }
 
 const CONNECT_MS = 10_000;
 
-/** Opens a store for export, import and move, on a connection of its own. */
+/** Opens a store for export, import and move (transfer/open.ts), on its own connection. */
 export async function openPostgresTransfer(options: TransferOptions): Promise<PostgresTransfer> {
   const { url, create = false } = options;
   const schema = checkSchemaName(options.schema ?? "dibs");
   checkOneHost(url);
-  // Nothing is kept on the connection between transactions, and long ones are not cut short.
+  // Works through a pooler, and without a timeout for long transactions.
   const link: ConnectionOptions = { url, schema, prepare: false, settings: {}, connectMs: CONNECT_MS };
   return new PostgresTransfer(await openConnection({ link, create, closedToo: true }), url);
 }
@@ -53,14 +53,14 @@ const SET_STATE = `UPDATE dibs.store SET transfer = $1, closed = $2 WHERE one = 
 const IS_EMPTY = `
   SELECT NOT EXISTS (SELECT 1 FROM dibs.queue) AND NOT EXISTS (SELECT 1 FROM dibs.document)
     AND NOT EXISTS (SELECT 1 FROM dibs.subscription) AS empty`;
-// What processes have read of the queues and subscriptions is read again.
+// Makes every process read queues and subscriptions again.
 const ADOPT = `
   UPDATE dibs.store SET salt = $1, epoch = epoch + 1, revision = revision + 1, unsubscribed = unsubscribed + 1 WHERE one = 1`;
 const raise = (sequence: string): string =>
   `setval('dibs.${sequence}', greatest((SELECT last_value FROM dibs.${sequence}), $1::int8, 1))`;
 const FORGET_COPIES = `UPDATE dibs.store SET epoch = epoch + 1, unsubscribed = unsubscribed + 1 WHERE one = 1`;
 const CLAIMED = `SELECT count(*)::int4 AS count FROM dibs.claim`;
-const HAS_INBOX_ENTRIES = `SELECT EXISTS (SELECT 1 FROM dibs.inbox) AS notes`;
+const HAS_INBOX_ENTRIES = `SELECT EXISTS (SELECT 1 FROM dibs.inbox) AS has_entries`;
 const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1`;
 const PAUSE = `
   UPDATE dibs.queue SET paused = true, revision = (SELECT revision FROM dibs.store WHERE one = 1)
@@ -69,14 +69,14 @@ const RESUME = `
   UPDATE dibs.queue SET paused = false, revision = (SELECT revision FROM dibs.store WHERE one = 1)
   WHERE name = ANY ($1::text[])`;
 
-/** A transaction that has used the store, also one of a caller's, is waited for so long, and all others behind this one. */
+/** How long it waits for open transactions, callers' too. All other batches wait behind it, so it retries with pauses. */
 const LOCK_MS = 500;
 const PATIENCE_MS = 30_000;
 const PAUSE_MS = 250;
-const IN_THE_WAY = new Set(["55P03", "40P01"]);
+const BLOCKED = new Set(["55P03", "40P01"]);
 
-/** What transactions of callers' have left is taken up before a store is held. */
-class NotesLeft extends Error {}
+/** The inbox has entries, which must be processed before a store is held. */
+class InboxNotEmpty extends Error {}
 
 class PostgresTransfer implements TransferStore {
   readonly label: string;
@@ -121,7 +121,7 @@ class PostgresTransfer implements TransferStore {
   }
 
   beginImport(header: StoreHeader): Promise<number> {
-    return this.#alone(async (link) => {
+    return this.#exclusively(async (link) => {
       const [row] = await link.all<{ empty: boolean }>(IS_EMPTY);
       const done = checkImport(await this.state(), header, { label: this.label, isEmpty: row!.empty });
       if (done > 0) return done;
@@ -145,7 +145,7 @@ class PostgresTransfer implements TransferStore {
   }
 
   finishImport(): Promise<void> {
-    return this.#alone(async (link) => {
+    return this.#exclusively(async (link) => {
       const state = await this.state();
       if (state.kind !== "importing") return;
       await finishGroups(link);
@@ -157,10 +157,10 @@ class PostgresTransfer implements TransferStore {
   async hold({ id, to }: Hold, { drain }: { drain: boolean }): Promise<{ claimed: number }> {
     for (const until = performance.now() + PATIENCE_MS; ;) {
       try {
-        return await this.#alone((link) => this.#holdOnce(link, { id, to }, drain));
+        return await this.#exclusively((link) => this.#holdOnce(link, { id, to }, drain));
       } catch (error) {
-        if (!(error instanceof NotesLeft) || performance.now() > until) throw error;
-        await this.#takeUpNotes();
+        if (!(error instanceof InboxNotEmpty) || performance.now() > until) throw error;
+        await this.#processInbox();
       }
     }
   }
@@ -173,8 +173,8 @@ class PostgresTransfer implements TransferStore {
     const known = { id: draining?.id ?? id, to, paused: draining?.paused ?? [] };
     const [{ count: claimed } = { count: 0 }] = await link.all<{ count: number }>(CLAIMED);
     if (claimed === 0) {
-      const [row] = await link.all<{ notes: boolean }>(HAS_INBOX_ENTRIES);
-      if (row!.notes) throw new NotesLeft();
+      const [row] = await link.all<{ has_entries: boolean }>(HAS_INBOX_ENTRIES);
+      if (row!.has_entries) throw new InboxNotEmpty();
       await this.#setState({ kind: "held", ...known });
     } else if (drain) {
       await link.all(NEXT_REVISION);
@@ -184,8 +184,8 @@ class PostgresTransfer implements TransferStore {
     return { claimed };
   }
 
-  /** A batch of the engine takes them up, before anything else. */
-  async #takeUpNotes(): Promise<void> {
+  /** Every batch of the engine processes the inbox first. */
+  async #processInbox(): Promise<void> {
     const engine = await openPostgres({
       url: this.#url,
       schema: this.#link.schema,
@@ -200,7 +200,7 @@ class PostgresTransfer implements TransferStore {
   }
 
   release(): Promise<void> {
-    return this.#alone(async (link) => {
+    return this.#exclusively(async (link) => {
       const state = await this.state();
       if (!("paused" in state)) return;
       await link.all(NEXT_REVISION);
@@ -229,15 +229,15 @@ class PostgresTransfer implements TransferStore {
       return answer;
     } catch (error) {
       if (!link.ended) await link.exec("ROLLBACK").catch(() => link.destroy());
-      throw error instanceof NotesLeft ? error : failureFrom(error, this.label);
+      throw error instanceof InboxNotEmpty ? error : failureFrom(error, this.label);
     }
   }
 
   /**
-   * Every transaction of ours has read the store's row, and so has every one of a caller's that has used us: with its table locked none
-   * is under way, and those that wait will read what this one writes.
+   * Every batch has read the row of `store`, and so has every caller's transaction that used dibs. While this holds the
+   * table's lock, none of them is in progress, and those that wait will read what it writes.
    */
-  async #alone<T>(work: (link: Connection) => Promise<T>): Promise<T> {
+  async #exclusively<T>(work: (link: Connection) => Promise<T>): Promise<T> {
     for (const until = performance.now() + PATIENCE_MS; ;) {
       let isLocked = false;
       try {
@@ -246,21 +246,21 @@ class PostgresTransfer implements TransferStore {
           try {
             await link.exec(`LOCK TABLE dibs.store IN ACCESS EXCLUSIVE MODE`);
           } catch (error) {
-            isLocked = IN_THE_WAY.has((error as { code?: string }).code ?? "");
+            isLocked = BLOCKED.has((error as { code?: string }).code ?? "");
             throw error;
           }
           return work(link);
         });
       } catch (error) {
         if (!isLocked) throw error;
-        if (performance.now() > until) throw inTheWay(this.label, error);
+        if (performance.now() > until) throw blocked(this.label, error);
       }
       await sleep(PAUSE_MS);
     }
   }
 }
 
-function inTheWay(label: string, cause: unknown): DibsError {
+function blocked(label: string, cause: unknown): DibsError {
   return new DibsError(
     "UNAVAILABLE",
     `A transaction has used the store ${label} for more than ${PATIENCE_MS / 1_000} seconds. Nothing was changed. Try again when it is ` +

@@ -1,20 +1,22 @@
-import { type Body, type Headers, JSON_TYPE, type NewTask } from "../../../core/task.ts";
+import { storedHeaders } from "../../../core/add-rules.ts";
+import type { Body, NewTask } from "../../../core/task.ts";
 import { toColumns } from "../statements/text.ts";
 
-/** How tasks that are added together travel: a list for each column, and null for one that has nothing in it. */
+/** The parameters of statements that insert tasks: an array for each column, or null for a column without values. */
 
 /**
- * Payloads travel as one text, cut at a sign that none of them has: an array of texts takes as long to read as to write. So
- * it is cut into rows at once.
+ * Payloads are passed as one text, joined by a character that none of them contains: to parse an array of texts takes the
+ * server as long as to write it. Adds of one task each ran at 63 (58 to 63) thousand a second with this and at 39 (28 to 60)
+ * without, batches of 500 at 90 (51 to 93) and 83 (60 to 102); medians and ranges of three interleaved rounds.
  */
-const CUT = "\u001e";
+const SEPARATOR = "\u001e";
 
 export type Payloads = "joined" | "listed";
 
 export const textsSql = (value: string, payloads: Payloads): string =>
   payloads === "joined" ? `string_to_table(${value}::text, E'\\x1e')` : `unnest(${value}::text[])`;
 
-// JSON has no such sign, and no headers are an empty text.
+// JSON does not contain the character unescaped. An empty text means no headers.
 export const headersSql = (value: string): string => `string_to_table(${value}::text, E'\\x1e', '')`;
 
 export function bodiesOf(tasks: readonly { data: Body }[]): {
@@ -25,32 +27,18 @@ export function bodiesOf(tasks: readonly { data: Body }[]): {
   const bodies = tasks.map(({ data }) => toColumns(data));
   const texts = bodies.map(([text]) => text);
   const bytes = column(bodies.map(([, each]) => each));
-  // An empty text would be no payload at all, and not one that is empty.
-  const canJoin = texts.every((text) => text !== null && text !== "" && !text.includes(CUT));
+  // An empty payload cannot be told from a missing one.
+  const canJoin = texts.every((text) => text !== null && text !== "" && !text.includes(SEPARATOR));
   return canJoin
-    ? { payloads: "joined", texts: texts.join(CUT), bytes }
+    ? { payloads: "joined", texts: texts.join(SEPARATOR), bytes }
     : { payloads: "listed", texts: column(texts), bytes };
 }
 
 export function headersColumn(tasks: readonly Pick<NewTask, "headers">[]): string | null {
-  return column(tasks.map(headersOf))?.join(CUT) ?? null;
+  return column(tasks.map(storedHeaders))?.join(SEPARATOR) ?? null;
 }
 
-/** Null in place of a column that has nothing in it: unnest fills it up. */
+/** Null for a column without values: ROWS FROM fills it with nulls. */
 export function column<T>(values: (T | null)[]): (T | null)[] | null {
   return values.every((value) => value === null) ? null : values;
 }
-
-/** As they are stored: null for what is the default. */
-export function contentTypeOf({ contentType }: Pick<NewTask, "contentType">): string | null {
-  return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
-}
-
-export function headersOf({ headers }: Pick<NewTask, "headers">): string | null {
-  if (headers === undefined) return null;
-  // The copies of what is published share theirs.
-  if (headers !== lastHeaders.headers) lastHeaders = { headers, text: JSON.stringify(headers) };
-  return lastHeaders.text === "{}" ? null : lastHeaders.text;
-}
-
-let lastHeaders: { headers: Headers | undefined; text: string } = { headers: undefined, text: "" };

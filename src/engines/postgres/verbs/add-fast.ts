@@ -1,14 +1,7 @@
+import { storedContentType } from "../../../core/add-rules.ts";
 import type { AddedTask, NewTask } from "../../../core/task.ts";
 import type { RunTask } from "../../../core/run.ts";
-import {
-  bodiesOf,
-  column,
-  contentTypeOf,
-  headersColumn,
-  headersSql,
-  type Payloads,
-  textsSql,
-} from "./add-columns.ts";
+import { bodiesOf, column, headersColumn, headersSql, type Payloads, textsSql } from "./add-columns.ts";
 import { STATEMENT_BEGAN } from "../statements/clock.ts";
 import { asKnown } from "../transaction/queue-cache.ts";
 import type { Value } from "../connection/connection.ts";
@@ -22,10 +15,9 @@ import type { Tx } from "../transaction/tx.ts";
  */
 
 /**
- * Tasks and their places in line in one statement, which also gives them their numbers: where all are ready at once and need
- * no row beside these two. It may be sent before anybody knows whether the queues are as they were: $1 and $2 say what they
- * are known by (send-ahead.ts). Numbers are mostly in one piece, and then told by their ends: thousands of rows would take as
- * long to be read as the tasks to be written.
+ * Writes plain tasks into `task` and `ready`, and gives them their numbers. It may be sent ahead: $1 and $2 are the version
+ * of the queues that this connection knows (send-ahead.ts). The numbers are mostly consecutive, and then only the first is
+ * returned: to read thousands of rows would take as long as to write the tasks.
  */
 const addPlainlySql = (payloads: Payloads): string => `
   WITH added AS (
@@ -44,7 +36,7 @@ const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("li
 
 type Row = [now: number, first: number | null, seqs: string[] | null];
 
-/** Whether each needs no more than a row and a place in line: no key, no group, no time, no cost. */
+/** Whether each needs only a row in `task` and one in `ready`: no key, group, delay, time-to-live, cost or run. */
 export function areAllPlain(tx: Tx, tasks: readonly (NewTask | RunTask)[]): tasks is NewTask[] {
   return tasks.length > 0 && tasks.every((task) => isPlain(tx, task));
 }
@@ -56,26 +48,25 @@ function isPlain(tx: Tx, task: NewTask | RunTask): boolean {
   return tx.queues.named(task.queue)?.policy.ttl === null;
 }
 
-/** The tasks of operations that follow each other, and what became of all of them. */
+/** The tasks of each operation, and the outcomes of all. */
 export interface Adds {
   adds: NewTask[][];
   added: AddedTask[];
 }
 
-/** Sends them on their way with the header of their batch, if all are plain; whoever adds them finds the answer under `op`. */
-export function addAhead(tx: Tx, op: object, adds: NewTask[][]): boolean {
+/** Sends them ahead if all are plain; `addedAhead` finds the answer by `op`. */
+export function addAhead(tx: Tx, op: object, adds: NewTask[][]): void {
   const tasks = adds.flat();
-  if (!areAllPlain(tx, tasks)) return false;
+  if (!areAllPlain(tx, tasks)) return;
   const { payloads, values } = valuesFor(tx, tasks, tx.queues.knownBy);
-  tx.foresee(op, adds, ADD_PLAINLY[payloads], ...values);
-  return true;
+  tx.sendAhead(op, adds, ADD_PLAINLY[payloads], ...values);
 }
 
-/** Undefined: nothing has happened, the store was not as expected, or nothing was sent. */
+/** Undefined if nothing was sent ahead, or the store was not as expected and nothing was added. */
 export async function addedAhead(tx: Tx, op: object): Promise<Adds | undefined> {
-  const foreseen = tx.foreseen.get(op) as SentAhead<NewTask[][], Row> | undefined;
+  const foreseen = tx.sentAhead.get(op) as SentAhead<NewTask[][], Row> | undefined;
   if (!foreseen) return undefined;
-  tx.foreseen.delete(op);
+  tx.sentAhead.delete(op);
   const added = addedBy(tx, foreseen.what.flat(), await foreseen.answer);
   return added && { adds: foreseen.what, added };
 }
@@ -101,7 +92,7 @@ function valuesFor(
     isOneQueue ? null : numbers(tasks.map((task) => tx.queues.named(task.queue)!.id)),
     column(tasks.map(({ priority }) => priority || null)),
     column(tasks.map(({ maxAttempts }) => maxAttempts ?? null)),
-    column(tasks.map(contentTypeOf)),
+    column(tasks.map(storedContentType)),
     headersColumn(tasks),
     texts,
     bytes,
@@ -113,11 +104,11 @@ function valuesFor(
 function addedBy(tx: Tx, tasks: NewTask[], [row]: Row[]): AddedTask[] | undefined {
   const [now, first, seqs] = row!;
   if (first === null) return undefined;
-  tx.changed = true;
+  tx.noteWrite();
   const added = numbered(tx, tasks, { now, first, seqs });
   for (const [index, { queue, priority = 0 }] of tasks.entries()) {
     const { id } = added[index]!;
-    // A new task comes last, but for those of a higher priority.
+    // A new task is the last of its line, except for those with a higher priority.
     if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, seqOf({ first, seqs }, index));
     if (tx.events.listeners > 0) tx.events.announce({ type: "task.added", at: now, queue, taskId: id });
   }
@@ -125,7 +116,7 @@ function addedBy(tx: Tx, tasks: NewTask[], [row]: Row[]): AddedTask[] | undefine
     const queue = tx.queues.named(name)!;
     tx.counters.count(queue, "ready", count);
     tx.counters.flow(queue).added += count;
-    tx.hintReady(queue, count);
+    tx.batch.hintReady(queue, count);
   }
   return added;
 }
@@ -139,7 +130,7 @@ function countByQueue(tasks: readonly NewTask[]): Map<string, number> {
 interface Numbers {
   now: number;
   first: number;
-  /** Where they are not in one piece. */
+  /** If they are not consecutive. */
   seqs: string[] | null;
 }
 

@@ -8,12 +8,12 @@ import type { Tx } from "../transaction/tx.ts";
 
 /** Combines the adds and publishes of a batch that follow each other. batch/store.ts and send-ahead.ts call it. */
 
-/** More tasks in one statement would hold up whoever waits for the connection. */
+/** More tasks in one statement would delay the batches that wait for the connection. */
 const MOST = 10_000;
 
 /**
- * Adds what operations that follow each other add or publish, all at once, from `from` on; answers none where there are
- * none. Only those that certainly fit: one that is refused must leave the others alone.
+ * Adds the tasks of the adds and publishes that follow each other from index `from` on; returns no outcomes if there are
+ * none. Only those that certainly fit: the refusal of one must not affect the others.
  */
 export async function addTogether(tx: Tx, ops: readonly Op[], from: number): Promise<Outcome[]> {
   return outcomesOf((await addedAhead(tx, ops[from]!)) ?? (await addNow(tx, ops, from)));
@@ -47,7 +47,7 @@ async function addsFrom(tx: Tx, ops: readonly Op[], from: number): Promise<NewTa
   return adds;
 }
 
-/** Not waited for where it need not be: there may be thousands in a batch. */
+/** A promise only if necessary: there may be thousands in a batch. */
 function copiesFor(tx: Tx, message: NewMessage): NewTask[] | Promise<NewTask[]> {
   return tx.topics.isCurrent ? rememberedCopies(tx, message) : fanOut(tx, [message]);
 }
@@ -58,21 +58,17 @@ function fits(tx: Tx, task: NewTask): boolean {
 }
 
 /**
- * Sends the adds that come first in a batch on their way, if all of their tasks are plain; what is published has to wait for
- * the header, which tells whether others have subscribed. Otherwise answers how many numbers the batch will ask for before
- * anything else could: these can be fetched when it begins. Only where it is certain that they will be used.
+ * Sends the adds at the start of a batch ahead, if all of their tasks are plain. Publishes wait for the header, which tells
+ * whether subscriptions have changed.
  */
-export function addsAhead(tx: Tx, ops: readonly Op[]): number {
+export function addsAhead(tx: Tx, ops: readonly Op[]): void {
   const adds: NewTask[][] = [];
   let count = 0;
-  for (const [index, op] of ops.entries()) {
-    const isCertain = op.verb === "add" || (op.verb === "publish" && tx.topics.isCurrent);
-    if (!isCertain) break;
-    const tasks = op.verb === "add" ? op.tasks : rememberedCopies(tx, op.message);
-    if (!tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
-    if (index > 0 && count + tasks.length > MOST) break;
-    count += tasks.length;
-    if (op.verb === "add" && adds.length === index) adds.push(tasks);
+  for (const op of ops) {
+    if (op.verb !== "add" || !op.tasks.every((task) => fits(tx, task))) break;
+    count += op.tasks.length;
+    if (adds.length > 0 && count > MOST) break;
+    adds.push(op.tasks);
   }
-  return addAhead(tx, ops[0]!, adds) ? 0 : count;
+  addAhead(tx, ops[0]!, adds);
 }

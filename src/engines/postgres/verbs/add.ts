@@ -1,26 +1,14 @@
 import type { Verbs } from "../../../engine/engine.ts";
-import { isLarger, queueFull, tooLarge } from "../../../core/limits.ts";
+import { checkDepth, checkPayloads, countNew, storedContentType } from "../../../core/add-rules.ts";
 import { type AddedTask, type EndState, type NewTask, rankOf, type TaskState } from "../../../core/task.ts";
-import { isGathered, type RunTask } from "../../../core/run.ts";
-import {
-  bodiesOf,
-  column,
-  contentTypeOf,
-  headersColumn,
-  headersSql,
-  type Payloads,
-  textsSql,
-} from "./add-columns.ts";
+import type { RunTask } from "../../../core/run.ts";
+import { bodiesOf, column, headersColumn, headersSql, type Payloads, textsSql } from "./add-columns.ts";
 import { addPlainly, areAllPlain } from "./add-fast.ts";
-import { type Join, joinGroups, joinNew, risenBy, takesTurns } from "../limits/add-to-lanes.ts";
-import type { Queue } from "../transaction/queue-cache.ts";
-import { enterLine } from "../limits/lane-line.ts";
-import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";
-import { isSpecial } from "../line/line.ts";
+import { joinNew, risenBy, takesTurns } from "../limits/add-to-lanes.ts";
+import { enterFirstState, type NewTaskRow, numbersOf, queuesOf } from "../line/first-state.ts";
 import { findMany } from "../line/find-task.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
 import { isOfRun, joinRuns } from "../flows/runs.ts";
-import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
@@ -75,17 +63,13 @@ async function addAll(
 
 /** Refuses what does not fit; answers the keys that are taken already. */
 export async function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<Map<string, KeyRow>> {
-  for (const [index, task] of tasks.entries()) {
-    const { maxPayload } = tx.queues.policyOf(task.queue);
-    if (!isGathered(task) && isLarger(task.data, maxPayload)) {
-      const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
-      throw tooLarge(what, task.data, maxPayload, task.queue);
-    }
-  }
+  checkPayloads(tasks, (queue) => tx.queues.policyOf(queue));
   const taken = await takenKeys(tx, tasks);
-  const adding = new Map<string, number>();
-  for (const { queue } of tasks.filter(isFirstOf(taken))) adding.set(queue, (adding.get(queue) ?? 0) + 1);
-  for (const [name, count] of adding) await checkDepth(tx, name, count);
+  for (const [name, count] of countNew(tasks, (task) => taken.has(keyName(task)))) {
+    const queue = tx.queues.named(name);
+    const maxDepth = queue?.policy.maxDepth ?? null;
+    if (queue && maxDepth !== null) checkDepth(name, await tx.counters.depth(queue), count, maxDepth);
+  }
   return taken;
 }
 
@@ -99,15 +83,6 @@ function isFirstOf(taken: Map<string, KeyRow>): (task: Keyed) => boolean {
     seen.add(name);
     return true;
   };
-}
-
-async function checkDepth(tx: Tx, name: string, count: number): Promise<void> {
-  const queue = tx.queues.named(name);
-  const maxDepth = queue?.policy.maxDepth ?? null;
-  if (!queue || maxDepth === null) return;
-  const { ready, waiting, scheduled } = await tx.counters.depth(queue);
-  const depth = ready + waiting + scheduled;
-  if (depth + count > maxDepth) throw queueFull(name, depth, count, maxDepth);
 }
 
 /** What a key is looked up by. */
@@ -152,27 +127,6 @@ async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<num
   );
   const states = new Map(found.map((task) => [task.seq, task.place.state]));
   return new Map(rows.map((row) => [row.task, states.get(row.task) ?? row.state!]));
-}
-
-/** A task that is to be added, with its number. */
-export interface NewTaskRow {
-  /** Which of the given it is; -1: it was given earlier. */
-  index: number;
-  rank: number;
-  cost: number | null;
-  seq: number;
-  /** Its place in line: its number, but for one that is redriven. */
-  pos: number;
-  /** Not before then; null: at once. */
-  due: number | null;
-  queue: Queue;
-  groupKey: string | null;
-  key: string | null;
-  expiresAt: number | null;
-  /** Of one that was here before: something is kept for its next run. Or it is of a pipeline's run. */
-  stepped?: boolean;
-  /** Who takes a place in line when it joins its group, where that has limits. */
-  joining?: Join;
 }
 
 type Added = NewTaskRow & { task: NewTask | RunTask };
@@ -222,33 +176,15 @@ async function giveNumbers(
   return newcomers;
 }
 
-function insertTasks(payloads: Payloads, more = false): string {
-  return `
+const insertTasks = (payloads: Payloads): string => `
   INSERT INTO dibs.task (created_at, seq, queue, priority, group_key, expires_at, max_attempts, idempotency_key,
-    content_type, headers, data, bytes${more ? ", cost, urgent" : ""})
+    content_type, headers, data, bytes, cost, urgent)
   SELECT $1, seq, queue, coalesce(priority, 0), group_key, expires_at, max_attempts, idempotency_key, content_type,
-    headers, data, bytes${more ? ", cost, urgent" : ""}
+    headers, data, bytes, cost, urgent
   FROM ROWS FROM (unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[], $9::text[]),
-    ${headersSql("$10")}, ${textsSql("$11", payloads)}, unnest($12::bytea[]${more ? ", $13::int8[], $14::bool[]" : ""})) AS each (seq, queue,
-    priority, group_key, expires_at, max_attempts, idempotency_key, content_type, headers, data, bytes${more ? ", cost, urgent" : ""})`;
-}
-
+    ${headersSql("$10")}, ${textsSql("$11", payloads)}, unnest($12::bytea[], $13::int8[], $14::bool[])) AS each (seq, queue,
+    priority, group_key, expires_at, max_attempts, idempotency_key, content_type, headers, data, bytes, cost, urgent)`;
 const INSERT_TASKS = { joined: insertTasks("joined"), listed: insertTasks("listed") };
-/** Where some have a cost, or are urgent. */
-const INSERT_COSTLY = { joined: insertTasks("joined", true), listed: insertTasks("listed", true) };
-const INSERT_READY = `
-  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-  SELECT queue, rank, pos, seq, 0, special
-  FROM unnest($1::int4[], $2::int2[], $3::int8[], $4::int8[], $5::bool[]) AS each (queue, rank, pos, seq, special)`;
-const INSERT_SCHEDULED = `
-  INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group)
-  SELECT queue, pos, seq, due, 0, false
-  FROM unnest($1::int4[], $2::int8[], $3::int8[], $4::int8[]) AS each (queue, pos, seq, due)`;
-const INSERT_WAITING = `
-  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
-  SELECT queue, group_key, pos, seq, rank, 0
-  FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int8[], $5::int2[]) AS each (queue, group_key, pos, seq, rank)`;
-const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) SELECT * FROM unnest($1::int8[], $2::int8[])`;
 // A key whose time has passed gives way to the new task's.
 const INSERT_KEYS = `
   INSERT INTO dibs.idempotency (queue, key, task, created_at)
@@ -264,76 +200,7 @@ async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<NewTaskRow, TaskS
   await writeKeys(tx, newcomers);
   writeTasks(tx, newcomers);
   joinRuns(tx, newcomers);
-  return takePlaces(tx, newcomers);
-}
-
-/** Of tasks whose rows are written. */
-export async function takePlaces(tx: Tx, newcomers: NewTaskRow[]): Promise<Map<NewTaskRow, TaskState>> {
-  if (tx.queues.hasLimits) await joinGroups(tx, newcomers);
-  const states = await chooseStates(tx, newcomers);
-  const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
-  const mortal = newcomers.filter((each) => each.expiresAt !== null);
-  if (mortal.length > 0) {
-    const ends = mortal.map((each) => each.expiresAt!);
-    tx.put(INSERT_TTL, ends, numbersOf(mortal));
-    tx.floors.lowerTime("ttl", least(ends));
-  }
-  if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
-  const ready = inState("ready").filter(({ joining }) => !joining);
-  if (ready.length > 0) {
-    tx.put(
-      INSERT_READY,
-      queuesOf(ready),
-      ranksOf(ready),
-      placesOf(ready),
-      numbersOf(ready),
-      ready.map(isSpecial),
-    );
-  }
-  const scheduled = inState("scheduled");
-  if (scheduled.length > 0) {
-    const due = scheduled.map((each) => each.due!);
-    if (due.some((at) => at <= tx.now)) tx.swept = false;
-    tx.floors.lowerTime("scheduled", least(due));
-    tx.put(INSERT_SCHEDULED, queuesOf(scheduled), placesOf(scheduled), numbersOf(scheduled), due);
-  }
-  const waiting = inState("waiting");
-  if (waiting.length > 0) {
-    const groups = waiting.map((each) => each.groupKey!);
-    tx.put(
-      INSERT_WAITING,
-      queuesOf(waiting),
-      groups,
-      placesOf(waiting),
-      numbersOf(waiting),
-      ranksOf(waiting),
-    );
-  }
-  for (const each of ready) {
-    tx.hintReady(each.queue);
-    comeBefore(tx, each);
-  }
-  for (const [{ queue, joining }, state] of states) {
-    if (!joining || state !== "ready") tx.counters.count(queue, state, 1);
-  }
-  // Those that wait are written by now: some of them may be among these.
-  const risers = newcomers.flatMap(({ joining }) => joining?.risers ?? []);
-  for (const [queue, its] of Map.groupBy(risers, ({ lane }) => lane.queue)) await enterLine(tx, queue, its);
-  return states;
-}
-
-/** Without so many arguments as there may be tasks. */
-function least(values: number[]): number {
-  return values.reduce((a, b) => Math.min(a, b));
-}
-
-function isCostly({ task }: Added): boolean {
-  return task.cost !== undefined || task.urgent === true;
-}
-
-/** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
-function comeBefore(tx: Tx, { rank, queue, pos, index }: NewTaskRow): void {
-  if (rank < 0 || index < 0) tx.floors.lower(queue, rank, pos);
+  return enterFirstState(tx, newcomers);
 }
 
 async function writeKeys(tx: Tx, newcomers: NewTaskRow[]): Promise<void> {
@@ -351,12 +218,10 @@ async function writeKeys(tx: Tx, newcomers: NewTaskRow[]): Promise<void> {
 }
 
 function writeTasks(tx: Tx, newcomers: Added[]): void {
-  const sql = newcomers.some(isCostly) ? INSERT_COSTLY : INSERT_TASKS;
   const tasks = newcomers.map(({ task }) => task);
   const { payloads, texts, bytes } = bodiesOf(tasks);
-  const more = sql === INSERT_COSTLY ? [column(costsOf(newcomers)), column(urgentOf(newcomers))] : [];
   tx.put(
-    sql[payloads],
+    INSERT_TASKS[payloads],
     tx.now,
     numbersOf(newcomers),
     queuesOf(newcomers),
@@ -365,55 +230,11 @@ function writeTasks(tx: Tx, newcomers: Added[]): void {
     column(newcomers.map((each) => each.expiresAt)),
     column(tasks.map(({ maxAttempts }) => maxAttempts ?? null)),
     column(newcomers.map((each) => each.key)),
-    column(tasks.map(contentTypeOf)),
+    column(tasks.map(storedContentType)),
     headersColumn(tasks),
     texts,
     bytes,
-    ...more,
+    column(newcomers.map(({ cost }) => cost)),
+    column(tasks.map(({ urgent }) => urgent || null)),
   );
-}
-
-function costsOf(newcomers: Added[]): (number | null)[] {
-  return newcomers.map(({ cost }) => cost);
-}
-
-function urgentOf(newcomers: Added[]): (boolean | null)[] {
-  return newcomers.map(({ task }) => task.urgent || null);
-}
-
-/** Of those that share a group the first becomes its head, where there is none. */
-async function chooseStates(tx: Tx, newcomers: NewTaskRow[]): Promise<Map<NewTaskRow, TaskState>> {
-  const lanes = new Map<string, Lane>();
-  for (const each of newcomers) {
-    if (each.groupKey === null || each.due !== null || each.joining) continue;
-    const lane = { queue: each.queue.id, groupKey: each.groupKey };
-    lanes.set(laneName(lane), lane);
-  }
-  const { taken } = await takeLanes(tx, [...lanes.values()]);
-  const free = new Set(taken.map(laneName));
-  return new Map(
-    newcomers.map((each) => {
-      if (each.due !== null) return [each, "scheduled"];
-      if (each.groupKey === null) return [each, "ready"];
-      if (each.joining) return [each, each.joining.waiter.rises ? "ready" : "waiting"];
-      const isHead = free.delete(laneName({ queue: each.queue.id, groupKey: each.groupKey }));
-      return [each, isHead ? "ready" : "waiting"];
-    }),
-  );
-}
-
-function queuesOf(newcomers: NewTaskRow[]): string {
-  return numbers(newcomers.map(({ queue }) => queue.id));
-}
-
-function numbersOf(newcomers: NewTaskRow[]): string {
-  return numbers(newcomers.map(({ seq }) => seq));
-}
-
-function placesOf(newcomers: NewTaskRow[]): string {
-  return numbers(newcomers.map(({ pos }) => pos));
-}
-
-function ranksOf(newcomers: NewTaskRow[]): string {
-  return numbers(newcomers.map(({ rank }) => rank));
 }

@@ -1,6 +1,6 @@
 import type { Allowance } from "../../../core/allowance.ts";
 import { type AnswerSize, countFitting, inlineBytes, sizeOfClaimed } from "../../../core/answer-size.ts";
-import { governsGroups, type QueuePolicy } from "../../../core/policy.ts";
+import { governsGroups } from "../../../core/policy.ts";
 import { spend } from "../../../core/rate.ts";
 import {
   type Body,
@@ -19,10 +19,12 @@ import { isLimitedNow, withinRates } from "../limits/gates.ts";
 import { type HeadRow, moverFrom } from "../line/held.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { fillLanes } from "../limits/lane-line.ts";
-import { end, isOutlived, unwatchTtl } from "../line/line.ts";
+import { deadlineOf, leaseOfClaim } from "../../../core/lease.ts";
+import { isOutlived } from "../../../core/transition.ts";
+import { end, unwatchTtl } from "../line/line.ts";
 import { lookUp, TASK_OF } from "../statements/look-up.ts";
 import type { Line } from "../line/find-task.ts";
-import { LEFT_BEHIND, type Left, leftFrom } from "../flows/steps.ts";
+import { HANDLER_STATE, type HandlerState, handlerStateFrom } from "../flows/steps.ts";
 import { fromColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -31,7 +33,7 @@ import type { Tx } from "../transaction/tx.ts";
 export interface SessionRow {
   id: number;
   lease: number;
-  beat_at: number;
+  heartbeat_at: number;
   mixed: boolean;
   overdue_at: number | null;
 }
@@ -45,7 +47,7 @@ interface LineRow extends HeadRow {
   bytes: Uint8Array | null;
   /** The size of a large payload, which has not been read. */
   large: number | null;
-  left: Left | null;
+  left: HandlerState | null;
 }
 
 /** As it is seen before it is locked. */
@@ -57,7 +59,7 @@ type Standing = LineRow & { table: Line };
 
 const COLUMNS = (atOnce: string): string => `
   task.created_at, task.group_key, task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
-  task.content_type, task.headers, ${LARGE_APART(atOnce)}, ${LEFT_BEHIND("head.special", "task.seq")} AS "left"`;
+  task.content_type, task.headers, ${LARGE_APART(atOnce)}, ${HANDLER_STATE("head.special", "task.seq")} AS "left"`;
 // What other transactions are about to claim is passed over. The payloads are fetched for the chosen ones only.
 const HEAD_OF_LINE = `
   WITH head AS MATERIALIZED (
@@ -135,7 +137,7 @@ export async function takeSlowly(
     left.set(queue, line.rows.length - taken.length);
   if (taken.length === 0) return { taken: 0, more: false, next };
   // Those end here, and with them their runs.
-  await tx.runs.hold(taken.flatMap((row) => (isOutlived(tx, row.expires_at) ? row.task : [])));
+  await tx.runs.hold(taken.flatMap((row) => (isOutlived(row.expires_at, tx.now) ? row.task : [])));
 
   for (const table of ["ready", "kept", "own"] as const) {
     const rows = taken.filter((row) => row.table === table);
@@ -144,7 +146,7 @@ export async function takeSlowly(
     for (const { group_key: key } of rows) tx.limits.movedInLine(queue, key, -1);
   }
   tx.counters.count(queue, "ready", -taken.length);
-  const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
+  const alive = taken.filter((row) => !isOutlived(row.expires_at, tx.now));
   const terms = termsOf(tx, request, session, queue);
   const isGoverned = queue.limited && governsGroups(queue.policy);
   const large = alive.filter((row) => row.large !== null).map(({ task }) => task);
@@ -296,16 +298,10 @@ interface Terms {
 }
 
 function termsOf(tx: Tx, request: ClaimRequest, session: SessionRow | null, queue: Queue): Terms {
-  const lease = leaseOf(request, session, queue.policy);
-  const deadline = tx.now + (session === null ? lease : queue.policy.timeout);
-  if (session === null && lease <= 0) tx.swept = false;
+  const lease = leaseOfClaim(request.lease, queue.policy, session);
+  const deadline = deadlineOf(lease, queue.policy, session, tx.now);
+  if (session === null) tx.batch.noteDue(tx.now + lease);
   return { queue, worker: request.worker, session: session && session.id, lease, deadline };
-}
-
-/** A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life. */
-export function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: QueuePolicy): number {
-  const named = request.lease ?? policy.lease;
-  return session === null ? named : Math.max(named, session.lease);
 }
 
 // Fences follow each other in the order of the line.
@@ -363,6 +359,6 @@ function handOver(
     groupKey: row.group_key,
     createdAt: row.created_at,
     ...(row.cost !== null && { cost: row.cost }),
-    ...leftFrom(tx, row.left),
+    ...handlerStateFrom(tx, row.left),
   };
 }

@@ -5,11 +5,11 @@ import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { claimHead } from "./claim-fast.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
-import { leaseOf, type SessionRow, takeSlowly, type Turn } from "./claim-general.ts";
+import { type SessionRow, takeSlowly, type Turn } from "./claim-general.ts";
 import { allowanceFor, isAnyReady, hasNoLimits } from "../limits/gates.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
-import { isFresh, newest, SIGN_OF_LIFE } from "../statements/newest.ts";
-import { sessionGone } from "./session-gone.ts";
+import { isFresh, newest, HEARTBEAT } from "../statements/newest.ts";
+import { isSilent, leaseOfClaim, sessionGone } from "../../../core/lease.ts";
 import { type NextDue, nextDue, sweep } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -20,14 +20,20 @@ import type { Tx } from "../transaction/tx.ts";
 
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
-  const turn: Turn = { swept: tx.swept, session: null, outcome, left: new Map(), size: new AnswerSize() };
+  const turn: Turn = {
+    swept: tx.batch.isSwept,
+    session: null,
+    outcome,
+    left: new Map(),
+    size: new AnswerSize(),
+  };
   if (request.max <= 0 || !request.queues.some((name) => isOpen(tx, name)))
     await sweepFirst(tx, request, turn);
   else if (request.queues.length > FEW) await takeFromMany(tx, request, turn);
   else await takeFromFew(tx, request, turn);
-  if (turn.session) signOfLife(tx, turn.session, request, outcome);
-  subtractClaimed(outcome, tx.hint);
-  for (const [queue, count] of turn.left) tx.hintReady(queue, count);
+  if (turn.session) renewSession(tx, turn.session, request, outcome);
+  subtractClaimed(outcome, tx.batch.hint);
+  for (const [queue, count] of turn.left) tx.batch.hintReady(queue, count);
   return outcome;
 }
 
@@ -74,7 +80,7 @@ async function sweepFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<vo
 async function lookFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<NextDue | undefined> {
   const [session, first] = await allAnswered([
     request.session === undefined || turn.session ? turn.session : liveSession(tx, request.session),
-    turn.swept || tx.swept ? undefined : nextDue(tx),
+    turn.swept || tx.batch.isSwept ? undefined : nextDue(tx),
   ]);
   turn.session = session;
   return first;
@@ -93,7 +99,7 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   const queue = tx.queues.named(name);
   if (room <= 0 || !queue || queue.paused) return;
   // What was sent ahead has taken something: that is to go back.
-  if (size.isFull && !tx.foreseen.has(queue)) return;
+  if (size.isFull && !tx.sentAhead.has(queue)) return;
   if (queue.limited && !(await hasNoLimits(tx, queue)))
     return takeWithinLimits(tx, request, turn, queue, room);
   const head = await claimHead(tx, request, queue, { room, size });
@@ -144,34 +150,35 @@ async function takeWithinLimits(
   if (opens.length > 0) tx.limits.wakeAt(gate, Math.min(...opens, gate.wakeAt ?? opens[0]!));
 }
 
-const SESSION = `SELECT id, lease, beat_at, mixed, overdue_at FROM dibs.session WHERE ${newest("session", "$1")}`;
+const SESSION = `SELECT id, lease, heartbeat_at, mixed, overdue_at FROM dibs.session WHERE ${newest("session", "$1")}`;
 
 /** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
 async function liveSession(tx: Tx, id: number): Promise<SessionRow> {
   const session = await tx.get<SessionRow>(SESSION, id);
-  if (!session || session.beat_at + session.lease <= tx.now) throw sessionGone(id);
+  if (!session || isSilent({ heartbeatAt: session.heartbeat_at, lease: session.lease }, tx.now))
+    throw sessionGone(id);
   return session;
 }
 
 // As in claim-fast.ts.
-const GIVE_SIGN_OF_LIFE = `
+const RENEW_SESSION = `
   WITH fresh AS MATERIALIZED (
     SELECT id FROM dibs.session
-    WHERE ${newest("session", "$1")} AND beat_at + lease > $2 AND ${isFresh("$2", "$5")} AND (mixed OR NOT $3) AND overdue_at <= $4
+    WHERE ${newest("session", "$1")} AND heartbeat_at + lease > $2 AND ${isFresh("$2", "$5")} AND (mixed OR NOT $3) AND overdue_at <= $4
     FOR KEY SHARE
   ), alive AS (
-    UPDATE dibs.session SET beat_at = greatest(beat_at, $2), mixed = mixed OR $3, overdue_at = least(overdue_at, $4), n = n + 1
-    WHERE ${newest("session", "$1")} AND beat_at + lease > $2 AND NOT EXISTS (SELECT 1 FROM fresh) RETURNING id)
+    UPDATE dibs.session SET heartbeat_at = greatest(heartbeat_at, $2), mixed = mixed OR $3, overdue_at = least(overdue_at, $4), n = n + 1
+    WHERE ${newest("session", "$1")} AND heartbeat_at + lease > $2 AND NOT EXISTS (SELECT 1 FROM fresh) RETURNING id)
   SELECT id FROM fresh UNION ALL SELECT id FROM alive`;
 
 /** A queue's lease may be shorter than the time since the last beat, and counts from here. */
-function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {
+function renewSession(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {
   if (outcome.tasks.length === 0) return;
   const policies = Object.values(outcome.policies);
-  const mixed = policies.some((policy) => leaseOf(request, session, policy) !== session.lease);
+  const mixed = policies.some((policy) => leaseOfClaim(request.lease, policy, session) !== session.lease);
   const overdueAt = tx.now + Math.min(...policies.map((policy) => policy.timeout));
-  tx.serving.clear();
+  tx.batch.workers.clear();
   // Locks the session's row: from here to the commit nobody ends it, and the claims hang on something. One that
   // ended since the claim began has lost them already.
-  tx.sendToFind(GIVE_SIGN_OF_LIFE, session.id, tx.now, mixed, overdueAt, SIGN_OF_LIFE.fresh);
+  tx.sendToFind(RENEW_SESSION, session.id, tx.now, mixed, overdueAt, HEARTBEAT.fresh);
 }

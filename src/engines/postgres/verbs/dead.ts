@@ -1,14 +1,14 @@
 import type { Verbs } from "../../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../../core/task.ts";
-import { type NewTaskRow, takePlaces } from "./add.ts";
+import { enterFirstState, type NewTaskRow } from "../line/first-state.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { announceTask, end } from "../line/line.ts";
 import { lookUp, rowsOf, TASK_OF } from "../statements/look-up.ts";
 import { type Found, findMany } from "../line/find-task.ts";
 import { removeTogether, takeTogether } from "../line/take-together.ts";
 import { reviveParts } from "../flows/runs.ts";
-import { DELETE_ALL_LAPSED, DELETE_ALL_STEPS, withSteps } from "../flows/steps.ts";
+import { DELETE_ALL_TIMEOUTS, DELETE_ALL_STEPS, withSteps } from "../flows/steps.ts";
 import { fromText, numbers, toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -249,11 +249,11 @@ async function bringBack(
   reviveKeys(tx, taken);
   const seqs = taken.map(({ seq }) => seq);
   // What did not come in time may come now.
-  tx.send(fresh ? DELETE_ALL_STEPS : DELETE_ALL_LAPSED, numbers(seqs));
+  tx.send(fresh ? DELETE_ALL_STEPS : DELETE_ALL_TIMEOUTS, numbers(seqs));
   const stepped = fresh ? new Set<number>() : await withSteps(tx, seqs);
   const isOver = await reviveParts(tx, seqs);
   for (const task of taken) announceTask(tx, "task.redriven", task, {});
-  await takePlaces(
+  await enterFirstState(
     tx,
     taken.flatMap((task, index) =>
       isOver.get(task.seq)

@@ -1,4 +1,13 @@
-import { BOUNDS, type DocumentChange, type DueDocument, type Verbs } from "../../../engine/engine.ts";
+import { fitting, ROW_BYTES } from "../../../core/answer-size.ts";
+import type { Paged } from "../../../core/port.ts";
+import { nameAfter, nextOf } from "../../../engine/cursor.ts";
+import {
+  BOUNDS,
+  type DocumentChange,
+  type DueDocument,
+  type StoredDocument,
+  type Verbs,
+} from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addTasks } from "./add.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
@@ -24,7 +33,7 @@ export async function put(tx: Tx, change: DocumentChange): Promise<{ before: str
   const before = row ? fromText(row.value) : null;
   if (expect !== undefined && expect !== before) return { before };
   // First: what is refused must leave nothing behind.
-  if (adds) reportAdded(tx.hint, await addTasks(tx, await fanOut(tx, adds)));
+  if (adds) reportAdded(tx.batch.hint, await addTasks(tx, await fanOut(tx, adds)));
   if (row) {
     if (value === null) tx.send(DELETE, kind, name);
     else if (value !== before || dueAt !== row.due_at) tx.send(UPDATE, kind, name, toText(value), dueAt);
@@ -36,18 +45,32 @@ export async function put(tx: Tx, change: DocumentChange): Promise<{ before: str
   return { before };
 }
 
-const ONE = `SELECT name, value FROM dibs.document WHERE kind = $1 AND name = $2`;
-const ALL = `SELECT name, value FROM dibs.document WHERE kind = $1 ORDER BY name`;
+const SIZES = `
+  SELECT name, octet_length(value) AS size FROM dibs.document WHERE kind = $1 AND name > $2 ORDER BY name LIMIT $3`;
+const NAMED = `SELECT name, value FROM dibs.document WHERE kind = $1 AND name = ANY ($2::text[]) ORDER BY name`;
 
 export async function documents(
   tx: Tx,
-  kind: string,
-  name: string | undefined,
-): Promise<Verbs["documents"]["out"]> {
-  const rows = await (name === undefined
-    ? tx.all<{ name: string; value: string }>(ALL, kind)
-    : tx.all<{ name: string; value: string }>(ONE, kind, name));
-  return rows.map((row) => ({ name: row.name, value: fromText(row.value) }));
+  { kind, name: only, after, limit }: Verbs["documents"]["in"],
+): Promise<Paged<StoredDocument>> {
+  const start = nameAfter(after);
+  if (only !== undefined) return { items: await readDocuments(tx, kind, [only]), next: null };
+  // Known before the values are read: what does not fit never leaves the server.
+  const sizes = await tx.all<{ name: string; size: number }>(SIZES, kind, start, limit + 1);
+  const page = fitting(sizes.slice(0, limit), ({ size }) => ROW_BYTES + size);
+  return {
+    items: await readDocuments(
+      tx,
+      kind,
+      page.map(({ name }) => name),
+    ),
+    next: nextOf(sizes, page.length, ({ name }) => [name]),
+  };
+}
+
+async function readDocuments(tx: Tx, kind: string, names: string[]): Promise<StoredDocument[]> {
+  const rows = await tx.all<StoredDocument>(NAMED, kind, names);
+  return rows.map(({ name, value }) => ({ name, value: fromText(value) }));
 }
 
 const DUE = `SELECT kind, name, value FROM dibs.document WHERE due_at <= $1 ORDER BY due_at, kind, name LIMIT $2`;

@@ -6,7 +6,8 @@ import { dueDocuments } from "./documents.ts";
 import { withRuns } from "../line/first-due.ts";
 import { sinceFloor } from "../line/floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
-import { NEVER } from "../line/line.ts";
+import { pastRetention } from "../../../core/retention.ts";
+import { NEVER } from "../../../core/transition.ts";
 import { pruningLock, tryLock } from "../connection/locks.ts";
 import { DELETE_LANES } from "../limits/lanes.ts";
 import { isAmong } from "../statements/look-up.ts";
@@ -24,11 +25,11 @@ export async function housekeep(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
 // A session does not end while it holds something, however long it has been silent. The claims in flight are looked
 // at only where some have a lease that is not their session's.
 const FIRST = `
-  SELECT min(beat_at + CASE WHEN mixed
+  SELECT min(heartbeat_at + CASE WHEN mixed
     THEN coalesce((SELECT min(claim.lease) FROM dibs.claim WHERE claim.session = session.id), lease)
     ELSE lease END) AS session,
     (SELECT min(due_at) FROM dibs.document WHERE due_at IS NOT NULL) AS document
-  FROM dibs.session WHERE ${sinceFloor("session", "beat_at + lease")}`;
+  FROM dibs.session WHERE ${sinceFloor("session", "heartbeat_at + lease")}`;
 
 /** What is past its time after a sweep is in somebody else's hands, or a gate that it needs is: for about as long as a batch. */
 const OTHERS_MS = 10;
@@ -41,7 +42,7 @@ async function outlook(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
   const waits = [
     ...[due, kept, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
     ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.now),
-  ].map((wait) => (wait > 0 ? wait : tx.hasMoreDue ? 0 : OTHERS_MS));
+  ].map((wait) => (wait > 0 ? wait : tx.batch.hasMoreDue ? 0 : OTHERS_MS));
   const next = waits.length === 0 ? null : Math.min(...waits);
   return { next, now: tx.now, due: documents.due };
 }
@@ -63,7 +64,7 @@ export async function prune(
   let removed = 0;
   let more = false;
   for (const [queue, kept] of await withEndsToGo(tx)) {
-    const doomed = await pastRetention(tx, queue, kept, limit - removed + 1);
+    const doomed = await endedToPrune(tx, queue, kept, limit - removed + 1);
     if (doomed.length > limit - removed) {
       more = true;
       doomed.pop();
@@ -94,13 +95,13 @@ async function pruneLanes(tx: Tx): Promise<void> {
   tx.limits.reread();
   const rows = await tx.all<{ queue: number; group_key: string; meter: string | null }>(
     IDLE_LANES,
-    ...[tx.prunedTo.queue, tx.prunedTo.key],
+    ...[tx.progress.prunedTo.queue, tx.progress.prunedTo.key],
     tx.now,
     LANES,
   );
-  await tx.queues.learn(rows.map(({ queue }) => queue));
+  await tx.queues.load(rows.map(({ queue }) => queue));
   const last = rows.length < LANES ? undefined : rows.at(-1)!;
-  tx.prunedTo = last ? { queue: last.queue, key: last.group_key } : { queue: 0, key: "" };
+  tx.progress.prunedTo = last ? { queue: last.queue, key: last.group_key } : { queue: 0, key: "" };
   const held = new Map<number, boolean>();
   const doomed: typeof rows = [];
   for (const row of rows) {
@@ -156,14 +157,11 @@ async function withEndsToGo(tx: Tx): Promise<Map<Queue, number>> {
 }
 
 /** Older than its age, or beyond the last `count`: the earliest end first. */
-async function pastRetention(tx: Tx, queue: Queue, kept: number, limit: number): Promise<EndedRow[]> {
-  const { age, count } = queue.policy.retention;
-  const beyond = kept - count;
-  const rows = await tx.all<EndedRow>(ENDED, queue.id, limit);
-  return withRuns(
-    tx,
-    rows.filter((row, index) => row.ended_at + age <= tx.now || index < beyond),
-  );
+async function endedToPrune(tx: Tx, queue: Queue, kept: number, limit: number): Promise<EndedRow[]> {
+  const earliest = await tx.all<EndedRow>(ENDED, queue.id, limit);
+  const { retention } = queue.policy;
+  const doomed = pastRetention(earliest, (row) => row.ended_at, retention, { ended: kept, now: tx.now });
+  return withRuns(tx, doomed);
 }
 
 const DELETE_LEDGERS = `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`;

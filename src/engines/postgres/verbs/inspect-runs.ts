@@ -1,11 +1,12 @@
 import type { Verbs } from "../../../engine/engine.ts";
-import { fitting, sizeOfEnd } from "../../../core/answer-size.ts";
+import { fitting, sizeOfEnd, sizeOfRow } from "../../../core/answer-size.ts";
 import { parsePart, type RunPart, type RunRecord, type Stage, stageQueue } from "../../../core/run.ts";
 import type { EndState, TaskEnd, TaskRecord } from "../../../core/task.ts";
 import { lastAttemptsOf, records } from "./inspect.ts";
 import { lookUp } from "../statements/look-up.ts";
 import { findMany } from "../line/find-task.ts";
-import { findRuns, knownRun, type RunRow, stateOfRun } from "../flows/runs.ts";
+import { findRuns, knownRun, type RunRow } from "../flows/runs.ts";
+import { stateOfRun } from "../../../core/run-end.ts";
 import { fromColumns, numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -34,13 +35,33 @@ export async function inspectRun(
   const tasks = new Map(
     (await records(tx, await findMany(tx, pending), "preview")).map((task) => [task.id, task]),
   );
-  const { pipeline, created_at: createdAt, ended_at: endedAt } = run;
-  const stages = JSON.parse(run.stages) as Stage[];
   return {
-    run: { id, pipeline, stages, state: stateOfRun(run), createdAt, endedAt },
+    run: recordOf(tx, run),
     parts: page.flatMap((row) => describe(tx, run, row, tasks) ?? []),
     next: rows.length > limit ? page.at(-1)!.task : null,
   };
+}
+
+// In the order of their ids, which is that of their beginnings. A pipeline among many others is found by reading past these.
+const RUNS = `
+  SELECT id, created_at, pipeline, stages, dead, state, ended_at FROM dibs.run
+  WHERE pipeline = $1 AND id < $2 ORDER BY id DESC LIMIT $3`;
+
+export async function listRuns(
+  tx: Tx,
+  { pipeline, after = Number.MAX_SAFE_INTEGER, limit }: Verbs["runs"]["in"],
+): Promise<{ runs: RunRecord[]; next: number | null }> {
+  const rows = await tx.all<RunRow>(RUNS, pipeline, after, limit + 1);
+  const page = rows.slice(0, limit).map((row) => recordOf(tx, row));
+  const runs = fitting(page, sizeOfRow);
+  return { runs, next: runs.length < rows.length ? rows[runs.length - 1]!.id : null };
+}
+
+function recordOf(tx: Tx, run: RunRow): RunRecord {
+  const { pipeline, created_at: createdAt, ended_at: endedAt } = run;
+  const id = tx.id(createdAt, run.id);
+  const stages = JSON.parse(run.stages) as Stage[];
+  return { id, pipeline, stages, state: stateOfRun(run), createdAt, endedAt };
 }
 
 /** Undefined where it was removed between two statements. */

@@ -24,7 +24,7 @@ import {
 } from "../../../core/task.ts";
 import type { Verified } from "../../../core/verification.ts";
 import { allAnswered } from "../statements/all-answered.ts";
-import { NEVER } from "../line/line.ts";
+import { NEVER } from "../../../core/transition.ts";
 import { lookUp, rowsBy, rowsOf } from "../statements/look-up.ts";
 import { type Found, findTask } from "../line/find-task.ts";
 import { placesOf } from "../flows/run-place.ts";

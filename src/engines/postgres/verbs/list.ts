@@ -1,7 +1,6 @@
 import { fitting } from "../../../core/answer-size.ts";
-import { invalid } from "../../../core/errors.ts";
-import { show } from "../../../core/show.ts";
 import type { DeadFilter, EndState, TaskRecord, TaskState } from "../../../core/task.ts";
+import { nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../../engine/cursor.ts";
 import type { ListRequest } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { deadLetters } from "./dead.ts";
@@ -9,8 +8,6 @@ import { records, sizesOf } from "./inspect.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { findMany } from "../line/find-task.ts";
 import type { Tx } from "../transaction/tx.ts";
-
-type SortKey = (number | string)[];
 
 /** The page's tasks and one, if there is one more; `key` is where each is in the order. */
 type Page = { task: number; key: SortKey }[];
@@ -20,7 +17,7 @@ export async function list(
   tx: Tx,
   { queue: name, state, filter, after, limit, payloads = "preview" }: ListRequest,
 ): Promise<{ tasks: TaskRecord[]; next: string | null }> {
-  const start = after === undefined ? undefined : parseSortKey(after, KEY_TYPES[state] ?? NUMBERS);
+  const start = after === undefined ? undefined : parseCursor(after, taskKeyTypes(state));
   const queue = tx.queues.named(name);
   if (!queue) return { tasks: [], next: null };
   const rows = filter
@@ -32,28 +29,8 @@ export async function list(
   const page = fitting(wanted, (task) => sizes.get(task) ?? 0);
   return {
     tasks: await records(tx, await findMany(tx, page), payloads),
-    next: rows.length > page.length ? JSON.stringify(rows[page.length - 1]!.key) : null,
+    next: nextOf(rows, page.length, ({ key }) => key),
   };
-}
-
-const NUMBERS = ["number", "number"];
-const KEY_TYPES: Partial<Record<TaskState, string[]>> = {
-  claimed: ["number"],
-  verifying: ["number"],
-  waiting: ["string", "number"],
-};
-
-function parseSortKey(after: string, types: string[]): SortKey {
-  try {
-    const key = JSON.parse(after) as SortKey;
-    const isOne = types.every(
-      (type, i) => typeof key[i] === type && (type === "string" || Number.isSafeInteger(key[i])),
-    );
-    if (key.length === types.length && isOne) return key;
-  } catch {
-    // Refused below, with every other text that no page ended with.
-  }
-  throw invalid(`after must be the \`next\` of the page before; got ${show(after)}.`);
 }
 
 type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Promise<Page>;

@@ -4,7 +4,8 @@ import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.
 import type { Settlement, Verbs } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { heldTask } from "../line/held.ts";
-import { announceTask, closeAttempt, returnToLine, endCancelled, type Held, NEVER } from "../line/line.ts";
+import { NEVER } from "../../../core/transition.ts";
+import { announceTask, closeAttempt, type Held, returnToLine } from "../line/line.ts";
 import { isRowBy } from "../statements/look-up.ts";
 import { findTask, type Found, type Line } from "../line/find-task.ts";
 import { keepStep, stepsOf } from "../flows/steps.ts";
@@ -74,14 +75,13 @@ export async function park(
   task: Held,
   { signal, timeout }: Settlement & { kind: "park" },
 ): Promise<TaskState> {
-  if (task.cancelled) return endCancelled(tx, task);
   await closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
-  if (await hasHeard(tx, task.seq, signal)) return returnToLine(tx, { ...task, stepped: true }, 0);
-  return returnToLine(tx, task, timeout ?? NEVER, signal);
+  if (await hasHeard(tx, task.seq, signal)) return returnToLine(tx, { ...task, stepped: true }, { delay: 0 });
+  return returnToLine(tx, task, { delay: timeout ?? NEVER, signal });
 }
 
-const HEARD = `SELECT 1 FROM dibs.step WHERE task = $1 AND kind IN ('signal', 'lapsed') AND name = $2`;
+const HEARD = `SELECT 1 FROM dibs.step WHERE task = $1 AND kind IN ('signal', 'timeout') AND name = $2`;
 
 /** Of the signal: that it came, or that it did not come in time. */
 async function hasHeard(tx: Tx, seq: number, name: string): Promise<boolean> {
@@ -113,14 +113,14 @@ async function wake(tx: Tx, task: Found, name: string): Promise<TaskState> {
   const { place, seq, queue, rank, pos } = task;
   if (place.state === "parked" && place.signal === name) {
     await takeOut(tx, task);
-    return returnToLine(tx, { ...task, stepped: true }, 0);
+    return returnToLine(tx, { ...task, stepped: true }, { delay: 0 });
   }
   if (place.state === "claimed") tx.send(MARK_CLAIM, seq);
   if (place.state === "scheduled") tx.send(REPLACE_SCHEDULED, queue.id, pos);
   if (place.state === "ready") {
     tx.send(MARK_IN_LINE[place.table], queue.id, rank, place.pos);
     // Whoever looked meanwhile has passed it over.
-    tx.hintReady(queue);
+    tx.batch.hintReady(queue);
   }
   return place.state;
 }

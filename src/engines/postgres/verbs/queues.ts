@@ -1,3 +1,4 @@
+import { sizeOfRow } from "../../../core/answer-size.ts";
 import {
   differs,
   isDeclared,
@@ -6,7 +7,8 @@ import {
   resolvePolicy,
   withDeclared,
 } from "../../../core/policy.ts";
-import type { QueueSummary } from "../../../core/port.ts";
+import type { Paged, QueueSummary } from "../../../core/port.ts";
+import { nameAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Declared, DeclareMode, Verbs } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
@@ -14,7 +16,8 @@ import { TASK_OF } from "../statements/look-up.ts";
 import { type Found, findMany, isPending } from "../line/find-task.ts";
 import { remove, removeTaken } from "../line/remove.ts";
 import { adoptPolicy } from "../limits/review.ts";
-import { notify } from "../line/sweep.ts";
+import { notify } from "../line/notices.ts";
+import { processInboxOf } from "../line/inbox.ts";
 import { takePending } from "../line/take-out.ts";
 import { removeTogether, takeTogether } from "../line/take-together.ts";
 import { unsubscribeQueue } from "../transaction/topics.ts";
@@ -79,15 +82,19 @@ export async function pause(
   store(tx, queue, revision);
   tx.events.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
   const { ready } = await tx.counters.depth(queue);
-  if (!paused && ready > 0) tx.hintReady(queue, ready);
+  if (!paused && ready > 0) tx.batch.hintReady(queue, ready);
   return { changed: true };
 }
 
-export function queues(tx: Tx, name: string | undefined): QueueSummary[] {
-  return [...tx.queues.all]
-    .filter((queue) => name === undefined || queue.name === name)
-    .sort((a, b) => (a.name < b.name ? -1 : 1))
-    .map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
+export async function queues(
+  tx: Tx,
+  { queue: only, after, limit }: Verbs["queues"]["in"],
+): Promise<Paged<QueueSummary>> {
+  const start = nameAfter(after);
+  const known = only === undefined ? undefined : tx.queues.named(only);
+  const rows = only === undefined ? await tx.queues.page(start, limit + 1) : known ? [known] : [];
+  const found = rows.map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
+  return pageOf(found, limit, { sizeOf: sizeOfRow, keyOf: ({ name }) => [name] });
 }
 
 // Those behind a head go first: removing a head would only make the next one ready.
@@ -139,8 +146,8 @@ export async function purge(
     await removeTaken(tx, task);
     removed++;
   }
-  if (removed > 0) tx.hint.ended = true;
-  tx.floors.stirred.add(name);
+  if (removed > 0) tx.batch.hint.ended = true;
+  tx.floors.loweredFloors.add(name);
   if (!more) tx.events.announce({ type: "queue.purged", at: tx.now, queue: name });
   return { removed, upTo: last, more };
 }
@@ -184,9 +191,9 @@ export async function drop(
   let next = await nextToDrop(tx, queue, limit);
   // What others were adding while we looked would be left behind: the last look is made with nobody else about.
   if (!next.more) {
-    tx.needAlone();
+    tx.needExclusive();
     await unsubscribeQueue(tx, queue);
-    await tx.takeUpAll([queue.id]);
+    await processInboxOf(tx, [queue.id]);
     next = await nextToDrop(tx, queue, limit);
     if (!next.more) next = await lastToDrop(tx, queue, next.doomed, limit);
   }
@@ -201,12 +208,12 @@ export async function drop(
   await removeTogether(tx, taken);
   const grouped = found.filter((task) => task.groupKey !== null);
   for (const { seq } of [...missed, ...grouped]) await dropTask(tx, seq);
-  if (doomed.length > 0) tx.hint.ended = true;
+  if (doomed.length > 0) tx.batch.hint.ended = true;
   if (!more) {
     tx.counters.flush();
     tx.limits.reread();
     for (const sql of DELETE_QUEUE) tx.send(sql, queue.id);
-    tx.dropping.delete(queue.id);
+    tx.progress.dropping.delete(queue.id);
     tx.queues.remove(queue);
     tx.events.announce({ type: "queue.deleted", at: tx.now, queue: name });
   }
@@ -242,7 +249,7 @@ async function dropTask(tx: Tx, seq: number): Promise<void> {
 
 /** The first tasks of the queue, in order of arrival; where the last call stopped looking is remembered. */
 async function nextToDrop(tx: Tx, queue: Queue, limit: number): Promise<{ doomed: number[]; more: boolean }> {
-  const from = tx.dropping.get(queue.id) ?? 0;
+  const from = tx.progress.dropping.get(queue.id) ?? 0;
   const rows = await tx.all<{ seq: number }>(TASKS_FROM, from, LOOK, queue.id, limit + 1);
   const doomed = rows.map((row) => row.seq);
   if (doomed.length > limit) {
@@ -250,6 +257,6 @@ async function nextToDrop(tx: Tx, queue: Queue, limit: number): Promise<{ doomed
     return { doomed, more: true };
   }
   const looked = (await tx.get<{ seq: number | null; count: number }>(LOOKED_UP_TO, from, LOOK))!;
-  if (looked.count === LOOK) tx.dropping.set(queue.id, looked.seq!);
+  if (looked.count === LOOK) tx.progress.dropping.set(queue.id, looked.seq!);
   return { doomed, more: looked.count === LOOK };
 }

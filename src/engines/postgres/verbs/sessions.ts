@@ -1,15 +1,26 @@
+import { fitting, ROW_BYTES } from "../../../core/answer-size.ts";
+import type { Paged } from "../../../core/port.ts";
 import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
+import { nextOf, numberAfter } from "../../../engine/cursor.ts";
 import type { Notice, Verbs } from "../../../engine/engine.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "../line/held.ts";
 import { rowsBy } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
-import { sessionGone } from "./session-gone.ts";
-import { settleRelease } from "./settle.ts";
-import { releaseSticky, endOverdue, forgetSession, lapse, stickyQueues, stopServing } from "../line/sweep.ts";
+import { numbers } from "../statements/text.ts";
+import { sessionGone } from "../../../core/lease.ts";
+import { settleAs } from "./settle.ts";
+import {
+  releaseSticky,
+  endOverdue,
+  forgetSession,
+  expireClaim,
+  stickyQueues,
+  stopServing,
+} from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 const INSERT_SESSION = `
-  INSERT INTO dibs.session (id, worker, info, lease, joined_at, beat_at, mixed)
+  INSERT INTO dibs.session (id, worker, info, lease, joined_at, heartbeat_at, mixed)
   VALUES ($1, $2, $3, $4, $5, $6, false)`;
 const INSERT_SERVING = `
   INSERT INTO dibs.serving (queue, session) SELECT queue, $2 FROM unnest($1::text[]) AS queue ON CONFLICT DO NOTHING`;
@@ -19,8 +30,8 @@ export async function join(tx: Tx, { worker, lease }: Verbs["join"]["in"]): Prom
   tx.send(INSERT_SESSION, session!, worker.id, JSON.stringify(worker), lease, tx.now, tx.now);
   tx.send(INSERT_SERVING, worker.queues, session!);
   tx.floors.lowerTime("session", tx.now + lease);
-  tx.serving.clear();
-  if (lease <= 0) tx.swept = false;
+  tx.batch.workers.clear();
+  tx.batch.noteDue(tx.now + lease);
   tx.events.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
   return { session: session! };
 }
@@ -47,7 +58,7 @@ const LOCK_SESSIONS = `
   SELECT session.id, mixed, lease, overdue_at FROM unnest($1::int8[]) AS beating (id)
   JOIN dibs.session ON ${newest("session", "beating.id")} ORDER BY session.id FOR NO KEY UPDATE OF session`;
 const BEAT = `
-  UPDATE dibs.session SET beat_at = $2, n = session.n + 1 FROM unnest($1::int8[]) AS beating (id)
+  UPDATE dibs.session SET heartbeat_at = $2, n = session.n + 1 FROM unnest($1::int8[]) AS beating (id)
   WHERE ${newest("session", "beating.id")}`;
 // Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
 const SET_MIXED = `
@@ -75,7 +86,7 @@ export async function heartbeat(
     tx.floors.lowerTime("session", tx.now + Math.min(...live.map(({ lease }) => lease)));
   }
   for (const { id, mixed } of live) if (mixed && (await isQuiet(tx, id))) tx.send(SET_MIXED, id);
-  tx.serving.clear();
+  tx.batch.workers.clear();
   for (const session of sessions) {
     if (!live.some(({ id }) => id === session)) notices.push({ session, kind: "gone" });
   }
@@ -142,12 +153,12 @@ export async function reconcile(
 ): Promise<{ released: number }> {
   const held = await heldBy(tx, session);
   const unknown = held.filter((row) => !fences.includes(row.fence));
-  for (const row of unknown) await settleRelease(tx, heldFrom(tx, row), false);
+  for (const row of unknown) await settleAs(tx, heldFrom(tx, row), { kind: "release", started: false });
   return { released: unknown.length };
 }
 
 const LEASE = `SELECT lease FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE`;
-const RENUMBER = `UPDATE dibs.session SET id = $1, beat_at = $3, n = n + 1 WHERE ${newest("session", "$2")}`;
+const RENUMBER = `UPDATE dibs.session SET id = $1, heartbeat_at = $3, n = n + 1 WHERE ${newest("session", "$2")}`;
 const RENUMBER_SERVING = `UPDATE dibs.serving SET session = $1 WHERE session = $2`;
 const RENUMBER_CLAIMS = `UPDATE dibs.claim SET session = $1 WHERE session = $2`;
 const RENUMBER_NOTICES = `UPDATE dibs.notice SET session = $1 WHERE session = $2`;
@@ -167,7 +178,7 @@ export async function rejoin(
   tx.send(RENUMBER_CLAIMS, session, old);
   tx.send(RENUMBER_NOTICES, session, old);
   if (tx.queues.hasLimits) await renumberLanes(tx, session, old);
-  tx.serving.clear();
+  tx.batch.workers.clear();
   await reconcile(tx, { session, fences });
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
 }
@@ -186,7 +197,7 @@ const RENUMBER_OWN = `UPDATE dibs.own SET session = $1 WHERE session = $2`;
 async function renumberLanes(tx: Tx, session: number, old: number): Promise<void> {
   tx.limits.reread();
   const queues = (await tx.all<{ queue: number }>(QUEUES_OF, old)).map(({ queue }) => queue);
-  await tx.queues.learn(queues);
+  await tx.queues.load(queues);
   for (const queue of queues.flatMap((id) => tx.queues.ifAny(id) ?? [])) await tx.limits.hold(queue);
   tx.send(RENUMBER_LANES, session, old);
   tx.send(RENUMBER_OWN, session, old);
@@ -217,8 +228,8 @@ export async function leave(
   forgetSession(tx, id, session.info);
   const held = await heldBy(tx, id);
   for (const row of held) {
-    if (lost) await lapse(tx, { ...heldFrom(tx, row), session: null });
-    else await settleRelease(tx, heldFrom(tx, row), true);
+    if (lost) await expireClaim(tx, { ...heldFrom(tx, row), session: null });
+    else await settleAs(tx, heldFrom(tx, row), { kind: "release", started: true });
   }
   await releaseSticky(tx, id);
   tx.events.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
@@ -228,27 +239,44 @@ export async function leave(
 interface WorkerRow {
   info: string;
   joined_at: number;
-  beat_at: number;
+  heartbeat_at: number;
   claims: number;
 }
 
-const LIVE = `
-  SELECT info, joined_at, beat_at,
-    coalesce((SELECT count FROM held WHERE held.session = session.id), 0)::int4 AS claims
-  FROM dibs.session WHERE beat_at + lease > $1 ORDER BY id`;
-const HELD_BY_SESSION = `
+/** Those with a heartbeat within their lease: all, or those that serve a queue. */
+const LIVE = `FROM dibs.session WHERE heartbeat_at + lease > $1`;
+const LIVE_OF_QUEUE = `
+  ${LIVE} AND EXISTS (
+    SELECT 1 FROM json_array_elements_text(info::json -> 'queues') AS served (queue) WHERE served.queue = $2)`;
+const PAGE = `SELECT id, octet_length(info) AS size ${LIVE} AND id > $2 ORDER BY id LIMIT $3`;
+const PAGE_OF_QUEUE = `SELECT id, octet_length(info) AS size ${LIVE_OF_QUEUE} AND id > $3 ORDER BY id LIMIT $4`;
+const COUNT_OF_QUEUE = `SELECT count(*)::int4 AS count ${LIVE_OF_QUEUE}`;
+const SHOWN = `
   WITH held AS MATERIALIZED (
-    SELECT session, count(*) AS count FROM dibs.claim WHERE session IS NOT NULL GROUP BY session)`;
+    SELECT session, count(*) AS count FROM dibs.claim WHERE session = ANY ($1::int8[]) GROUP BY session)
+  SELECT info, joined_at, heartbeat_at,
+    coalesce((SELECT count FROM held WHERE held.session = session.id), 0)::int4 AS claims
+  FROM dibs.session WHERE id = ANY ($1::int8[]) ORDER BY id`;
 
-/** Those that gave a sign of life within their lease. */
-export async function workers(tx: Tx, queue: string | undefined): Promise<WorkerRecord[]> {
-  const rows = await tx.all<WorkerRow>(HELD_BY_SESSION + LIVE, tx.now);
-  return rows
-    .map((row) => ({
-      ...(JSON.parse(row.info) as WorkerInfo),
-      joinedAt: row.joined_at,
-      silentFor: tx.now - row.beat_at,
-      claims: row.claims,
-    }))
-    .filter((worker) => queue === undefined || worker.queues.includes(queue));
+export async function workers(
+  tx: Tx,
+  { queue, after, limit }: Verbs["workers"]["in"],
+): Promise<Paged<WorkerRecord>> {
+  const start = numberAfter(after);
+  const sizes = await (queue === undefined
+    ? tx.all<{ id: number; size: number }>(PAGE, tx.now, start, limit + 1)
+    : tx.all<{ id: number; size: number }>(PAGE_OF_QUEUE, tx.now, queue, start, limit + 1));
+  const page = fitting(sizes.slice(0, limit), ({ size }) => ROW_BYTES + size);
+  const rows = await tx.all<WorkerRow>(SHOWN, numbers(page.map(({ id }) => id)));
+  const items = rows.map((row) => ({
+    ...(JSON.parse(row.info) as WorkerInfo),
+    joinedAt: row.joined_at,
+    silentFor: tx.now - row.heartbeat_at,
+    claims: row.claims,
+  }));
+  return { items, next: nextOf(sizes, page.length, ({ id }) => [id]) };
+}
+
+export async function countWorkers(tx: Tx, queue: string): Promise<number> {
+  return (await tx.get<{ count: number }>(COUNT_OF_QUEUE, tx.now, queue))!.count;
 }

@@ -1,4 +1,4 @@
-import { BOUNDS } from "../../../engine/engine.ts";
+import { KEY_AFTER_END } from "../../../core/idempotency.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
 import { freeGroups } from "../line/free-groups.ts";
 import type { Lane } from "../limits/lanes.ts";
@@ -37,7 +37,7 @@ export const endClaims = (where: string, { bringing }: { bringing: "results" | "
   return `
   WITH moment AS MATERIALIZED (SELECT ${THIS_MOMENT} AS now), settled AS (
     DELETE FROM dibs.claim ${which} AND NOT claim.cancelled AND ${where}
-      AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
+      AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE in_verification))
     RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, ${result}
   ), done AS (
     INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
@@ -82,7 +82,7 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<Set
   const limited = tx.queues.hasLimits
     ? [...tx.queues.all].filter((queue) => queue.limited).map(({ id }) => id)
     : [];
-  const values = [...columns, numbers(limited), BOUNDS.keyAfterEnd];
+  const values = [...columns, numbers(limited), KEY_AFTER_END];
   const rows = await tx.rows<Row>(END_SPECIAL, ...values);
   if (rows.length === 0) return [];
   // By itself: a signal that was kept while the claim was waited for is seen only now. Nobody can have their steps locked,

@@ -19,17 +19,17 @@ interface Success {
 }
 
 /**
- * Settles successes that follow each other all at once, from `from` on; returns none where there are none.
- * Most are alike: not special, not cancelled, not to be judged. Those of groups, and with keys, are settled together too.
- * The others are settled `alone`, in their order. None of them adds anything, so it makes no difference who comes first.
+ * Settles the acks that follow each other from index `from` on; returns no outcomes if there are none. Plain tasks end in
+ * one statement, special ones in another. The rest (cancelled tasks, verified queues, lost claims) is settled by `single`,
+ * one by one. None of these acks adds tasks, so their order does not matter.
  */
 export async function settleTogether(
   tx: Tx,
   ops: readonly Op[],
   from: number,
-  { alone, onSpecial }: { alone: (op: Op<"settle">) => Promise<Outcome>; onSpecial: () => void },
+  single: (op: Op<"settle">) => Promise<Outcome>,
 ): Promise<Outcome[]> {
-  const foreseen = tx.foreseen.get(ops[from]!) as SentAhead<Success[], Row> | undefined;
+  const foreseen = tx.sentAhead.get(ops[from]!) as SentAhead<Success[], Row> | undefined;
   const successes = foreseen?.what ?? successesFrom(tx, ops, from);
   if (successes.length === 0) return [];
   const { settled, told } = await endAll(tx, successes, foreseen?.answer);
@@ -40,12 +40,11 @@ export async function settleTogether(
       settled.add(each.task);
       told.push(each);
     }
-    if (special.length > 0) onSpecial();
   }
   announceDone(tx, successes, told);
   const outcomes: Outcome[] = [];
   for (const { op, seq } of successes) {
-    outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await alone(op));
+    outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await single(op));
   }
   return outcomes;
 }
@@ -131,7 +130,7 @@ function columnsOf(successes: readonly Success[]): Value[] {
 /** Sends the first operations of a batch on their way, if they are successes. */
 export function settleAhead(tx: Tx, ops: readonly Op[]): void {
   const successes = successesFrom(tx, ops, 0);
-  if (successes.length > 0) tx.foresee(ops[0]!, successes, ...ending(successes));
+  if (successes.length > 0) tx.sendAhead(ops[0]!, successes, ...ending(successes));
 }
 
 /** Ends those whose claim holds and that need nothing else. `told`: what events say of them, where somebody listens. */
@@ -141,7 +140,7 @@ async function endAll(
   foreseen: Promise<Row[]> | undefined,
 ): Promise<{ settled: Set<number>; told: Settled[] }> {
   const rows = await (foreseen ?? tx.rows<Row>(...ending(successes)));
-  if (rows.length > 0) tx.changed = true;
+  if (rows.length > 0) tx.noteWrite();
   let total = 0;
   const told: Settled[] = [];
   for (const [id, count, serviceMs, tasks, workers, attempts] of rows) {
@@ -149,7 +148,7 @@ async function endAll(
     const queue = tx.queues.of(id);
     tx.counters.count(queue, "claimed", -count);
     tx.counters.count(queue, "done", count);
-    if (queue.policy.maxConcurrency !== null) tx.hintReady(queue, count);
+    if (queue.policy.maxConcurrency !== null) tx.batch.hintReady(queue, count);
     const flow = tx.counters.flow(queue);
     flow.done += count;
     flow.serviceMs += serviceMs;

@@ -1,5 +1,5 @@
-import { isLarger, tooLarge } from "../../../core/limits.ts";
-import { notOfRun, mostBytes } from "../../../core/run.ts";
+import { checkResult, notOfRun } from "../../../core/run.ts";
+import { isOverruledByCancel } from "../../../core/transition.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
 import type { Settlement, Verbs } from "../../../engine/engine.ts";
@@ -38,14 +38,17 @@ export async function settle(
   { id, fence, settlement, spent }: Verbs["settle"]["in"],
 ): Promise<{ state: TaskState }> {
   const task: Held = { ...(await heldTask(tx, id, fence)), spent };
-  const { ended } = tx.hint;
+  const { ended } = tx.batch.hint;
   const state = await settleAs(tx, task, settlement);
   // Whoever settles a task is told its state, and need not be hinted at it. One that asks for a verdict may end another one.
-  if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue.name)) delete tx.hint.ended;
+  if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue.name))
+    delete tx.batch.hint.ended;
   return { state };
 }
 
-async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<TaskState> {
+/** `reconcile` and `leave` also release claims this way. */
+export async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<TaskState> {
+  if (isOverruledByCancel(task.cancelled, settlement.kind)) return endCancelled(tx, task);
   switch (settlement.kind) {
     case "done":
       return settleDone(tx, task, settlement);
@@ -56,7 +59,7 @@ async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<Tas
     case "hold":
       return settleHold(tx, task, settlement);
     case "release":
-      return settleRelease(tx, task, settlement.started);
+      return settleRelease(tx, task, settlement);
     case "park":
       return park(tx, task, settlement);
     case "verdict":
@@ -65,10 +68,8 @@ async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<Tas
 }
 
 async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): Promise<TaskState> {
-  if (task.cancelled) return endCancelled(tx, task);
   const { result, adds, each = false } = settlement;
-  const most = mostBytes(task.queue.policy.maxPayload, each);
-  if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue.name);
+  checkResult(result, task.queue.policy, each, task.queue.name);
   const next = await plan(tx, task, settlement);
   if (next === "over") return endCancelled(tx, task);
   if ((each || settlement.next) && !next) throw notOfRun(tx.id(task.createdAt, task.seq), settlement);
@@ -78,7 +79,7 @@ async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "
   await dropClaim(tx, task);
   await endDone(tx, task, result);
   await continueRun(tx, task, result, next);
-  if (added.length > 0) reportAdded(tx.hint, await addChecked(tx, added));
+  if (added.length > 0) reportAdded(tx.batch.hint, await addChecked(tx, added));
   return "done";
 }
 
@@ -87,7 +88,6 @@ async function settleReject(
   task: Held,
   settlement: Settlement & { kind: "reject" },
 ): Promise<TaskState> {
-  if (task.cancelled) return endCancelled(tx, task);
   await closeAttempt(tx, task, "rejected", settlement.error);
   return die(tx, task, settlement.error);
 }
@@ -97,7 +97,6 @@ async function settleHold(
   task: Held,
   { error, delay }: Settlement & { kind: "hold" },
 ): Promise<TaskState> {
-  if (task.cancelled) return endCancelled(tx, task);
   const { queue, groupKey } = task;
   await forgetIdleLanes(tx);
   await makeLimited(tx, queue);
@@ -108,22 +107,25 @@ async function settleHold(
   });
   if (groupKey === null) {
     await holdQueue(tx, queue, delay);
-    return returnToLine(tx, task, 0);
+    return returnToLine(tx, task, { delay: 0 });
   }
   await holdLane(tx, queue, groupKey, delay);
   // It asks for its place again, also where groups are an order and no more.
   await giveUpLane(tx, queue, groupKey);
-  const state = await returnToLine(tx, { ...task, holdsGroup: false }, 0);
+  const state = await returnToLine(tx, { ...task, blocksGroup: false }, { delay: 0 });
   await fillLanes(tx, queue, [groupKey]);
   return state;
 }
 
-export async function settleRelease(tx: Tx, task: Held, started: boolean): Promise<TaskState> {
-  if (task.cancelled) return endCancelled(tx, task);
+async function settleRelease(
+  tx: Tx,
+  task: Held,
+  { started, delay = 0 }: Settlement & { kind: "release" },
+): Promise<TaskState> {
   if (started) await closeAttempt(tx, task, "released", null);
   else await dropClaim(tx, task);
   announceTask(tx, "task.released", task, { worker: task.worker });
-  return returnToLine(tx, task, 0);
+  return returnToLine(tx, task, { delay });
 }
 
 const EXTEND = `UPDATE dibs.claim SET deadline = $1 WHERE task = $2`;
@@ -138,7 +140,7 @@ export async function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]
   if (task.session !== null) tx.send(SOONER, deadline, task.session);
   else {
     tx.floors.lowerTime("hand", deadline);
-    if (lease <= 0) tx.swept = false;
+    tx.batch.noteDue(deadline);
   }
   return null;
 }

@@ -1,11 +1,11 @@
-import { describeFlow, noFlow } from "../../../core/flow.ts";
+import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "../../../core/flow.ts";
 import { NO_DEPTH, type QueueStats } from "../../../core/task.ts";
 import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
 import { readFlow } from "../transaction/counters.ts";
 import { aboveFloor } from "../line/floors.ts";
 import { heldBack } from "../line/held-back.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
-import { workers } from "./sessions.ts";
+import { countWorkers } from "./sessions.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 export async function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): Promise<QueueStats> {
@@ -19,9 +19,20 @@ export async function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): Prom
     depth: { ...depth },
     oldestAge: queue ? await oldestAge(tx, queue) : null,
     ...describeFlow(flow, BOUNDS.rateWindow),
-    workers: (await workers(tx, name)).length,
+    serviceTimes: queue ? describeServiceTimes(await latestServiceTimes(tx, queue)) : null,
+    workers: await countWorkers(tx, name),
     heldBack: queue ? await heldBack(tx, queue) : null,
   };
+}
+
+const LATEST_TIMES = `
+  SELECT coalesce(array_agg(ms), '{}') AS times FROM (
+    SELECT ended_at - started_at AS ms FROM dibs.ended
+    WHERE queue = $1 AND state = 'done' ORDER BY ended_at DESC, task DESC LIMIT ${LATEST_SUCCESSES}) AS latest`;
+
+async function latestServiceTimes(tx: Tx, queue: Queue): Promise<number[]> {
+  const row = await tx.get<{ times: (number | string)[] }>(LATEST_TIMES, queue.id);
+  return row!.times.map(Number);
 }
 
 // Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth.

@@ -18,7 +18,7 @@ async function unholdQueue(tx: Tx, queue: Queue): Promise<boolean> {
   gate.heldUntil = 0;
   gate.changed = true;
   const { ready } = await tx.counters.depth(queue);
-  if (ready > 0) tx.hintReady(queue, ready);
+  if (ready > 0) tx.batch.hintReady(queue, ready);
   return true;
 }
 

@@ -24,7 +24,7 @@ import { whenFree } from "../connection/lock.ts";
 import { ends } from "../verbs/ends.ts";
 import { get, history, stats, verifying } from "../verbs/inspect.ts";
 import { list } from "../verbs/list.ts";
-import { inspectRun } from "../verbs/inspect-runs.ts";
+import { inspectRun, listRuns } from "../verbs/inspect-runs.ts";
 import { openDatabase } from "../connection/open.ts";
 import { OpenFiles } from "../connection/open-files.ts";
 import { signal, step, steps } from "../verbs/park.ts";
@@ -46,12 +46,12 @@ const HANDLERS: Handlers = {
   declare,
   pause,
   unhold,
-  queues: (tx, op) => queues(tx, op.queue),
+  queues,
   purge,
   drop,
   subscribe,
   unsubscribe,
-  subscriptions: (tx, op) => subscriptions(tx, op.topic),
+  subscriptions,
   publish,
   add,
   claim,
@@ -68,6 +68,7 @@ const HANDLERS: Handlers = {
   history,
   list,
   run: inspectRun,
+  runs: listRuns,
   cancelRun,
   patterns,
   redrive,
@@ -78,9 +79,9 @@ const HANDLERS: Handlers = {
   rejoin,
   retire,
   leave,
-  workers: (tx, op) => workers(tx, op.queue),
+  workers,
   put,
-  documents: (tx, op) => documents(tx, op.kind, op.name),
+  documents,
   housekeep,
   prune,
   stats,

@@ -12,6 +12,8 @@ import {
   type Stage,
   type Success,
 } from "../../../core/run.ts";
+import { pastRetention } from "../../../core/retention.ts";
+import { cancelsRest, effectOnRun, losesResult, type RunEnd, stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, isEnd, type NewTask } from "../../../core/task.ts";
 import { bodyFrom } from "../statements/body.ts";
@@ -29,7 +31,7 @@ export interface RunRow {
   stages: string;
   under_way: number;
   dead: number;
-  state: Exclude<EndState, "dead"> | null;
+  state: RunEnd | null;
   ended_at: number | null;
   result: Body | null;
 }
@@ -124,7 +126,7 @@ export function placeFrom(tx: Tx, row: OfRunRow): RunPlace {
   return { id: tx.id(row.created_at, row.run), pipeline, stage, part: parsePart(row.part), joins };
 }
 
-const BROUGHT = `SELECT part, result FROM run_part WHERE run = ? AND brought = 1`;
+const PART_RESULTS = `SELECT part, result FROM run_part WHERE run = ? AND awaits_join = 1`;
 const HEADERS = `SELECT headers FROM task WHERE seq = ?`;
 
 export type Planned = Plan & { run: KnownPart };
@@ -139,7 +141,7 @@ export function plan(tx: Tx, task: Held, said: Success): Planned | undefined {
     underWay: run.under_way,
     partResults: () =>
       tx
-        .all<{ part: string; result: Body | null }>(BROUGHT, run.id)
+        .all<{ part: string; result: Body | null }>(PART_RESULTS, run.id)
         .map((row): PartResult => ({ part: parsePart(row.part), result: bodyFrom(row.result) })),
   };
   const at = { stage: run.stage, part: parsePart(run.part) };
@@ -151,16 +153,16 @@ export function plan(tx: Tx, task: Held, said: Success): Planned | undefined {
 }
 
 const UNDER_WAY = `UPDATE run SET under_way = ? WHERE id = ?`;
-const BRING = `UPDATE run_part SET brought = 1, result = ? WHERE task = ?`;
-const GATHER = `UPDATE run_part SET brought = 0, result = NULL WHERE run = ? AND brought = 1`;
+const STORE_RESULT = `UPDATE run_part SET awaits_join = 1, result = ? WHERE task = ?`;
+const DROP_RESULTS = `UPDATE run_part SET awaits_join = 0, result = NULL WHERE run = ? AND awaits_join = 1`;
 
 /** After the task's own end, and before what comes next is added. */
 export function continueRun(tx: Tx, task: Held, result: Body | null, planned: Planned | undefined): void {
   if (!planned) return;
   const { run, underWay } = planned;
   if (underWay !== run.under_way) tx.run(UNDER_WAY, underWay, run.id);
-  if (planned.brings) tx.run(BRING, result, task.seq);
-  if (planned.gathers) tx.run(GATHER, run.id);
+  if (planned.storesResult) tx.run(STORE_RESULT, result, task.seq);
+  if (planned.joinsResults) tx.run(DROP_RESULTS, run.id);
   if (planned.end) endRun(tx, run, "done", planned.end.result);
 }
 
@@ -172,10 +174,9 @@ export function endPart(tx: Tx, task: TransitionTask, state: EndState): void {
   const run = state === "done" ? undefined : runOf(tx, task);
   if (!run) return;
   if (state === "dead") tx.run(DEATH, task.seq);
-  if (run.state !== null) return;
-  if (state === "dead") hintRun(tx, run);
-  // It can have no result any more.
-  else endRun(tx, run, state, null);
+  const effect = effectOnRun(state, run.state);
+  if (effect.kind === "report") hintRun(tx, run);
+  if (effect.kind === "end") endRun(tx, run, effect.state, null);
 }
 
 const LAST_START = `(SELECT started_at FROM attempt WHERE attempt.task = run_part.task ORDER BY fence DESC LIMIT 1)`;
@@ -194,7 +195,7 @@ export function losePart(tx: Tx, task: Found): void {
   const run = runOf(tx, task);
   if (!run) return;
   const { state } = task.place;
-  if (isEnd(state) && state !== "dead") {
+  if (!losesResult(isEnd(state) ? state : null)) {
     tx.run(KEEP_ONE_END, task.seq);
     return;
   }
@@ -221,20 +222,20 @@ export function revivePart(tx: Tx, seq: number): void {
   if (tx.hasRuns) tx.run(REVIVAL, seq);
 }
 
-/** Its run is over: whatever is left of that has nothing to go on with. */
-export function isBeingCancelled(tx: Tx, task: TransitionTask): boolean {
+/** The run that it belongs to has ended, so that nothing can follow. */
+export function isRunEnded(tx: Tx, task: TransitionTask): boolean {
   return (runOf(tx, task)?.state ?? null) !== null;
 }
 
 const END_RUN = `UPDATE run SET state = ?, ended_at = ?, result = ? WHERE id = ?`;
 const PENDING = `SELECT task FROM run_part WHERE run = ? AND state IS NULL ORDER BY task`;
 
-function endRun(tx: Tx, run: RunRow, state: Exclude<EndState, "dead">, result: Body | null): void {
+function endRun(tx: Tx, run: RunRow, state: RunEnd, result: Body | null): void {
   tx.run(END_RUN, state, tx.now, result, run.id);
   run.state = state;
   hintRun(tx, run);
-  if (state === "done") return;
-  tx.run(GATHER, run.id);
+  if (!cancelsRest(state)) return;
+  tx.run(DROP_RESULTS, run.id);
   for (const { task } of tx.all<{ task: number }>(PENDING, run.id)) tx.cancelPending(task);
 }
 
@@ -269,10 +270,6 @@ export function knownRun(tx: Tx, id: string): RunRow {
   return run;
 }
 
-export function stateOfRun({ state, dead }: RunRow): RunState {
-  return state ?? (dead > 0 ? "dead" : "running");
-}
-
 const ENDED_RUNS = `
   SELECT queue, count(*) AS count FROM run WHERE ended_at IS NOT NULL GROUP BY queue ORDER BY queue`;
 const OLDEST = `
@@ -287,9 +284,9 @@ export function pruneRuns(tx: Tx, limit: number): boolean {
   let left = limit;
   for (const { queue, count } of tx.all<{ queue: string; count: number }>(ENDED_RUNS)) {
     const { retention } = tx.policy(queue);
-    const doomed = tx
-      .all<{ id: number; ended_at: number }>(OLDEST, queue, left + 1)
-      .filter((run, index) => run.ended_at + retention.age <= tx.now || index < count - retention.count);
+    const oldest = tx.all<{ id: number; ended_at: number }>(OLDEST, queue, left + 1);
+    const endedAt = (run: { ended_at: number }) => run.ended_at;
+    const doomed = pastRetention(oldest, endedAt, retention, { ended: count, now: tx.now });
     const isMore = doomed.length > left;
     const last = doomed.slice(0, left).at(-1);
     if (last) for (const sql of [DELETE_PARTS, DELETE_RUNS]) tx.run(sql, queue, last.ended_at, last.id);

@@ -4,7 +4,7 @@ import type { Tx } from "../transaction/tx.ts";
 export const DELETE_STEPS = `DELETE FROM step WHERE task = ?`;
 
 /** Those that its handler took; what came from outside stays. */
-export const DELETE_LAPSED = `DELETE FROM step WHERE task = ? AND kind = 'lapsed'`;
+export const DELETE_TIMEOUTS = `DELETE FROM step WHERE task = ? AND kind = 'timeout'`;
 export const DELETE_TAKEN = `DELETE FROM step WHERE task = ? AND kind = 'step'`;
 
 const KEEP = `INSERT OR REPLACE INTO step (task, kind, name, value) VALUES (?, ?, ?, ?)`;

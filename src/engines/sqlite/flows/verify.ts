@@ -11,7 +11,6 @@ import {
   announceTask,
   dropClaim,
   dropVerifying,
-  endCancelled,
   endDone,
   freeGroup,
   type Held,
@@ -24,7 +23,7 @@ import { SPECIAL } from "../statements/special.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 const INSERT = `
-  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, next, holds_group, result,
+  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, next, blocks_group, result,
     asked)
   SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
 
@@ -37,7 +36,7 @@ export function askForVerdict(
   dropClaim(tx, task);
   const { seq, failures, fence, startedAt, worker } = task;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
-  const holds = task.holdsGroup && !willStepAside(task);
+  const holds = task.blocksGroup && !willStepAside(task);
   announceTask(tx, "task.verifying", task, { worker });
   if (willStepAside(task)) freeGroup(tx, task.queue, task.groupKey!);
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
@@ -54,7 +53,6 @@ export function askForVerdict(
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */
 export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: "verdict" }): TaskState {
-  if (task.cancelled) return endCancelled(tx, task);
   if (placeOf(tx, task)) throw verdictOfStage(tx.id(task.createdAt, task.seq));
   const judged = judgedUnder(tx, task, verdict.of);
   if (judged && verdict.accepted) accept(tx, judged);

@@ -19,7 +19,7 @@ export function holdBack(tx: Tx, task: Held, delay: number): void {
     return lane.line;
   });
   for (const seq of inLine) removeFromLine(tx, seq);
-  task.holdsGroup = false;
+  task.blocksGroup = false;
 }
 
 /** Out of the line again: it waits for its turn. */

@@ -8,18 +8,18 @@ import { COUNTED, type Lanes, type Queue, type Tx } from "../transaction/tx.ts";
 
 /** See `enter` in line.ts. Where its group is more than an order, its head too has to ask again: another start counts. So has one of several heads. */
 export function enterLane(tx: Tx, task: TransitionTask): "ready" | "waiting" {
-  const { queue, groupKey, holdsGroup, seq, rank, pos, failures } = task;
+  const { queue, groupKey, blocksGroup, seq, rank, pos, failures } = task;
   const book = new LaneChanges(tx);
   const lane = book.lane(queue, groupKey!);
-  if (holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
+  if (blocksGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     if (queue.lanes === COUNTED) lane.line.push(seq);
     book.enterLine({ queue, rank, pos, task: seq, failures, session: null });
   } else {
-    if (holdsGroup) lane.holders--;
-    task.holdsGroup = book.fill(lane, task);
+    if (blocksGroup) lane.holders--;
+    task.blocksGroup = book.fill(lane, task);
   }
   book.save();
-  return task.holdsGroup ? "ready" : "waiting";
+  return task.blocksGroup ? "ready" : "waiting";
 }
 
 /** It stands in line no longer, though it may still hold its lane. */

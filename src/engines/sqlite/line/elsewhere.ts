@@ -1,22 +1,27 @@
+import { FAILURES_SQL } from "../../../core/attempt-outcome.ts";
+import { workersToAvoid } from "../../../core/retry.ts";
 import type { Queue, Server, Tx } from "../transaction/tx.ts";
 
 /** Retry elsewhere: which workers a failed task avoids, and which workers are alive to take it instead. */
 
 const FAILED_BY = `
-  SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost', 'refused')
+  SELECT worker FROM attempt WHERE task = ? AND outcome IN (${FAILURES_SQL})
   ORDER BY fence DESC LIMIT 0 + ?`;
 const LIVE_WORKERS = `
   SELECT session.id, session.worker FROM serving CROSS JOIN session ON session.id = serving.session
-  WHERE serving.queue = ? AND session.beat_at + session.lease > ?`;
+  WHERE serving.queue = ? AND session.heartbeat_at + session.lease > ?`;
 
-/** The ids of the workers that failed the task; null if no other live worker serves its queue, so that any may retry it. */
-export function workersToAvoid(tx: Tx, queue: Queue, seq: number, failures: number): string[] | null {
+/** The ids of the workers that it avoids for a while; null: any worker may have it at once. */
+export function avoidedBy(tx: Tx, queue: Queue, seq: number, failures: number): string[] | null {
   if (queue.policy.elsewhere <= 0) return null;
   const servers = serversOf(tx, queue);
   if (servers.length === 0) return null;
   // Only failures since the task was added or redriven count, and the last `failures` attempts that failed are those.
-  const avoid = [...new Set(tx.all<{ worker: string }>(FAILED_BY, seq, failures).map((row) => row.worker))];
-  return servers.some(({ worker }) => !avoid.includes(worker)) ? avoid : null;
+  const failedBy = tx.all<{ worker: string }>(FAILED_BY, seq, failures).map((row) => row.worker);
+  return workersToAvoid(
+    failedBy,
+    servers.map(({ worker }) => worker),
+  );
 }
 
 /** Whether the worker of this session is alive and serves the queue. */

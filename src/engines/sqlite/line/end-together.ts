@@ -1,4 +1,4 @@
-import { BOUNDS } from "../../../engine/engine.ts";
+import { keyExpiresAt } from "../../../core/idempotency.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import type { LaneName } from "../limits/lanes.ts";
 import { enterLines } from "./enter-line.ts";
@@ -96,5 +96,5 @@ const END_KEYS = sized(
 /** Tasks with an idempotency key have succeeded: from now on the key's days are counted. */
 export function startKeyWindows(tx: Tx, seqs: readonly number[]): void {
   for (const chunk of chunks(seqs))
-    tx.runMany(END_KEYS(chunk.length), chunk, { forget: tx.now + BOUNDS.keyAfterEnd });
+    tx.runMany(END_KEYS(chunk.length), chunk, { forget: keyExpiresAt(tx.now) });
 }

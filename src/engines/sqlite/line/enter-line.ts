@@ -2,7 +2,7 @@ import { chunks, sized } from "../statements/chunks.ts";
 import { OF_RUN, SPECIAL, SPECIAL_OF_NEW, STEPPED } from "../statements/special.ts";
 import type { Value } from "../statements/statements.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
-import { serves, workersToAvoid } from "./elsewhere.ts";
+import { serves, avoidedBy } from "./elsewhere.ts";
 
 /**
  * The only code that writes to the three tables of a line: `ready` for every worker, `kept` for workers that have not
@@ -72,7 +72,7 @@ export function enterLines(tx: Tx, tasks: readonly ReadyTask[]): void {
 /** A failed task is first offered to other workers. Answers false if it may go to any worker. */
 function enterKept(tx: Tx, { queue, rank, pos, task, failures }: Omit<ReadyTask, "session">): boolean {
   if (failures === 0) return false;
-  const avoid = workersToAvoid(tx, queue, task, failures);
+  const avoid = avoidedBy(tx, queue, task, failures);
   if (!avoid) return false;
   const until = tx.now + queue.policy.elsewhere;
   tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), task);

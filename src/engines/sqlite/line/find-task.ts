@@ -11,8 +11,8 @@ import { COUNTED, type Tx } from "../transaction/tx.ts";
 export type Place =
   | { state: "claimed" | "verifying"; held: Held }
   | { state: "ready"; line: InLine; failures: number }
-  | { state: "scheduled"; due: number; failures: number; holdsGroup: boolean }
-  | { state: "parked"; due: number; failures: number; holdsGroup: boolean; signal: string }
+  | { state: "scheduled"; due: number; failures: number; blocksGroup: boolean }
+  | { state: "parked"; due: number; failures: number; blocksGroup: boolean; signal: string }
   | { state: "waiting"; failures: number }
   | { state: EndState };
 
@@ -36,25 +36,25 @@ export function findBySeq(tx: Tx, seq: number): Found | undefined {
   const task = taskBySeq(tx, seq);
   if (!task) return undefined;
   const place = findPlace(tx, task);
-  const holdsGroup =
+  const blocksGroup =
     task.groupKey !== null &&
     ("held" in place
-      ? place.held.holdsGroup
-      : place.state === "ready" || ("holdsGroup" in place && place.holdsGroup));
+      ? place.held.blocksGroup
+      : place.state === "ready" || ("blocksGroup" in place && place.blocksGroup));
   const failures = "held" in place ? place.held.failures : "failures" in place ? place.failures : 0;
-  return { ...task, place, holdsGroup, failures };
+  return { ...task, place, blocksGroup, failures };
 }
 
 const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
 const KEPT = `SELECT failures FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
-const SCHEDULED = `SELECT due, failures, holds_group, signal FROM scheduled WHERE queue = ? AND pos = ?`;
+const SCHEDULED = `SELECT due, failures, blocks_group, signal FROM scheduled WHERE queue = ? AND pos = ?`;
 const WAITING = `SELECT failures FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
 const ENDED = `SELECT state FROM ended WHERE task = ?`;
 
 interface ScheduledRow {
   due: number;
   failures: number;
-  holds_group: number;
+  blocks_group: number;
   signal: string | null;
 }
 
@@ -71,7 +71,7 @@ function findPlace(tx: Tx, task: Known): Place {
   const scheduled = tx.get<ScheduledRow>(SCHEDULED, queue, task.pos);
   if (scheduled) {
     const { due, failures, signal } = scheduled;
-    const waits = { due, failures, holdsGroup: scheduled.holds_group === 1 };
+    const waits = { due, failures, blocksGroup: scheduled.blocks_group === 1 };
     return signal === null ? { state: "scheduled", ...waits } : { state: "parked", signal, ...waits };
   }
   const kept = tx.get<{ failures: number }>(KEPT, queue, task.rank, task.pos);
@@ -165,7 +165,7 @@ export function remove(tx: Tx, task: Found): void {
   tx.run(DELETE_TASK, task.seq);
   tx.run(DELETE_LEDGER, task.seq);
   tx.run(DELETE_STEPS, task.seq);
-  if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
+  if (task.blocksGroup) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
   if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
   cancelRest(tx);

@@ -38,7 +38,7 @@ export function taskBySeq(tx: Tx, seq: number): Known | undefined {
       rank: 0 - row.priority,
       pos: row.pos ?? seq,
       groupKey: row.group_key,
-      holdsGroup: false,
+      blocksGroup: false,
       expiresAt: row.expires_at,
       maxAttempts: row.max_attempts,
       keyed: row.idempotency_key !== null,
@@ -85,7 +85,7 @@ export interface VerifyingRow {
   each: number;
   next: string | null;
   result: Body | null;
-  holds_group: number;
+  blocks_group: number;
   asked: number;
 }
 
@@ -108,7 +108,7 @@ export function findAsked(tx: Tx, asking: number): VerifyingTask | undefined {
 
 function judgedFrom(tx: Tx, row: VerifyingRow): VerifyingTask {
   const held = heldFrom(tx, { ...row, session: null, cancelled: 0 });
-  return { ...held, holdsGroup: held.holdsGroup && row.holds_group === 1, isVerifying: true, row };
+  return { ...held, blocksGroup: held.blocksGroup && row.blocks_group === 1, isVerifying: true, row };
 }
 
 type Claimed = Omit<ClaimRow, "lease" | "deadline" | "progress" | "note">;
@@ -117,7 +117,7 @@ export function heldFrom(tx: Tx, row: Claimed): Held {
   const task = taskBySeq(tx, row.task)!;
   return {
     ...task,
-    holdsGroup: task.groupKey !== null,
+    blocksGroup: task.groupKey !== null,
     failures: row.failures,
     fence: row.fence,
     worker: row.worker,

@@ -1,14 +1,22 @@
+import { countAttempt, type Failure } from "../../../core/attempt-outcome.ts";
 import { fingerprint } from "../../../core/fingerprint.ts";
-import { isExhausted } from "../../../core/retry.ts";
+import { keyExpiresAt } from "../../../core/idempotency.ts";
 import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../../core/task.ts";
+import {
+  afterFailure,
+  afterReturn,
+  keepsSteps,
+  stepsAside,
+  type Transition,
+  type Wait,
+} from "../../../core/transition.ts";
 import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/verification.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
 import { correctCost } from "../limits/costs.ts";
 import { findAsked } from "./held.ts";
 import { wait } from "../limits/lanes.ts";
 import { enterLane, freeLanes } from "../limits/move-lanes.ts";
 import { enterLine } from "./enter-line.ts";
-import { endPart, isBeingCancelled } from "../flows/runs.ts";
+import { endPart, isRunEnded } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
 import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
 
@@ -26,7 +34,7 @@ export interface TransitionTask {
   pos: number;
   groupKey: string | null;
   /** It is the head of its group, or one of several: the others wait behind it. */
-  holdsGroup: boolean;
+  blocksGroup: boolean;
   expiresAt: number | null;
   maxAttempts: number | null;
   /** It has an idempotency key. */
@@ -51,7 +59,7 @@ export interface Held extends TransitionTask {
 }
 
 const INSERT_SCHEDULED = `
-  INSERT INTO scheduled (queue, pos, task, due, failures, holds_group, signal) VALUES (?, ?, ?, ?, ?, ?, ?)`;
+  INSERT INTO scheduled (queue, pos, task, due, failures, blocks_group, signal) VALUES (?, ?, ?, ?, ?, ?, ?)`;
 const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT DO NOTHING`;
 const FREE_LANE = `DELETE FROM lane WHERE queue = ? AND group_key = ?`;
 const NEXT_OF_GROUP = `
@@ -66,24 +74,21 @@ export function enter(tx: Tx, task: TransitionTask): "ready" | "waiting" {
   const { queue, groupKey } = task;
   if (groupKey !== null) {
     if (queue.lanes !== HEAD_ONLY) return enterLane(tx, task);
-    if (!task.holdsGroup && tx.run(TAKE_LANE, queue.id, groupKey) === 0) {
+    if (!task.blocksGroup && tx.run(TAKE_LANE, queue.id, groupKey) === 0) {
       wait(tx, task);
       return "waiting";
     }
-    task.holdsGroup = true;
+    task.blocksGroup = true;
   }
   const { rank, pos, seq, failures } = task;
   enterLine(tx, { queue, rank, pos, task: seq, failures });
   return "ready";
 }
 
-/** Due long after every clock has stopped. */
-export const NEVER = Number.MAX_SAFE_INTEGER;
-
 /** With a `signal` it is parked: that may come first. */
 export function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "scheduled" | "parked" {
   const { queue, pos, seq, failures } = task;
-  tx.run(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, task.holdsGroup ? 1 : 0, signal ?? null);
+  tx.run(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, task.blocksGroup ? 1 : 0, signal ?? null);
   const state = signal === undefined ? "scheduled" : "parked";
   tx.count(queue, state, 1);
   if (due <= tx.now) tx.swept = false;
@@ -149,55 +154,45 @@ export function closeAttempt(
     error && error.stack,
     error && fingerprint(error),
   );
-  if (NOT_COUNTED.has(outcome)) return;
-  const flow = tx.flow(task.queue);
-  flow.failed++;
-  flow.serviceMs += tx.now - task.startedAt;
+  countAttempt(tx.flow(task.queue), outcome, tx.now - task.startedAt);
 }
 
-/** Neither a failure, nor a service. */
-const NOT_COUNTED: ReadonlySet<AttemptOutcome> = new Set(["released", "limited", "parked", "cancelled"]);
-
-/** A failed attempt: another one after `delay`, or dead when it was the last. */
-export function fail(
-  tx: Tx,
-  task: Held,
-  outcome: "failed" | "timeout" | "lost" | "refused",
-  error: TaskError,
-  delay: number,
-): TaskState {
+/** A failed attempt: another one after `delay`, or dead if it was the last. */
+export function fail(tx: Tx, task: Held, outcome: Failure, error: TaskError, delay: number): TaskState {
   closeAttempt(tx, task, outcome, error);
   const attempt = ++task.failures;
-  if (task.cancelled || isBeingCancelled(tx, task)) return end(tx, task, "cancelled");
-  if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
-  announceTask(tx, "task.failed", task, {
-    worker: task.worker,
-    attempt,
-    detail: `${error.name}: ${error.message}`,
-  });
-  return returnToLine(tx, task, delay);
+  const { expiresAt, cancelled: cancelRequested } = task;
+  const maxAttempts = task.maxAttempts ?? task.queue.policy.maxAttempts;
+  const facts = { failures: attempt, maxAttempts, cancelRequested, expiresAt };
+  const next = afterFailure({ ...facts, runEnded: isRunEnded(tx, task) }, { delay }, tx.now);
+  if (next.to === "dead") return die(tx, task, error);
+  if (next.to !== "cancelled") {
+    const detail = `${error.name}: ${error.message}`;
+    announceTask(tx, "task.failed", task, { worker: task.worker, attempt, detail });
+  }
+  return move(tx, task, next);
 }
 
-/** Back in line at its old place, now or later, or when a signal comes; its group waits for it. */
-export function returnToLine(tx: Tx, task: TransitionTask, delay: number, signal?: string): TaskState {
-  if (isBeingCancelled(tx, task)) return end(tx, task, "cancelled");
-  if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
+/** Back into the line at its old position, now or later, or when a signal comes. */
+export function returnToLine(tx: Tx, task: TransitionTask, wait: Wait): TaskState {
+  const facts = { expiresAt: task.expiresAt, runEnded: isRunEnded(tx, task) };
+  return move(tx, task, afterReturn(facts, wait, tx.now), wait.signal);
+}
+
+/** Carries out a transition that core has decided. */
+function move(tx: Tx, task: TransitionTask, next: Transition, signal?: string): TaskState {
+  if (next.to === "cancelled" || next.to === "expired") return end(tx, task, next.to);
   watchTtl(tx, task);
-  if (signal === undefined && delay <= 0) return enter(tx, task);
-  const stepsAside = willStepAside(task);
-  if (stepsAside) task.holdsGroup = false;
-  const state = schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
-  if (stepsAside) freeGroup(tx, task.queue, task.groupKey!);
+  if (next.to === "line") return enter(tx, task);
+  const frees = willStepAside(task);
+  if (frees) task.blocksGroup = false;
+  const state = schedule(tx, task, next.dueAt, signal);
+  if (frees) freeGroup(tx, task.queue, task.groupKey!);
   return state;
 }
 
-/** While it waits for something, others of its group may go on; not where they run in order. */
-export function willStepAside({ holdsGroup, queue }: TransitionTask): boolean {
-  return holdsGroup && queue.policy.groups.concurrency > 1;
-}
-
-export function isOutlived(tx: Tx, expiresAt: number | null): boolean {
-  return expiresAt !== null && expiresAt <= tx.now;
+export function willStepAside({ blocksGroup, queue }: TransitionTask): boolean {
+  return stepsAside(blocksGroup, queue.policy);
 }
 
 export const INSERT_DEAD = `
@@ -227,9 +222,7 @@ export function endDone(tx: Tx, task: Held, result: string | Uint8Array | null):
   const attempt = task.failures + 1;
   const { now } = tx;
   tx.run(INSERT_DONE, task.seq, task.queue.id, now, task.startedAt, attempt, task.fence, task.worker, result);
-  const flow = tx.flow(task.queue);
-  flow.done++;
-  flow.serviceMs += now - task.startedAt;
+  countAttempt(tx.flow(task.queue), "done", now - task.startedAt);
   reachEnd(tx, task, "done");
   return "done";
 }
@@ -241,9 +234,8 @@ const END_KEY = `
 /** The group's next task takes its turn, and the idempotency window starts. */
 function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string): void {
   tx.count(task.queue, state, 1);
-  // What steps are for is to go on from there: the dead may.
-  if (state !== "dead" && task.stepped !== false) tx.run(DELETE_STEPS, task.seq);
-  if (task.keyed) tx.run(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.seq, task.seq);
+  if (!keepsSteps(state) && task.stepped !== false) tx.run(DELETE_STEPS, task.seq);
+  if (task.keyed) tx.run(END_KEY, keyExpiresAt(tx.now), state, task.queue.id, task.seq, task.seq);
   tx.hint.ended = true;
   if (tx.listeners > 0) {
     announceTask(tx, `task.${state}`, task, {
@@ -251,7 +243,7 @@ function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string
       ...(detail !== undefined && { detail }),
     });
   }
-  if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
+  if (task.blocksGroup) freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
   endPart(tx, task, state);
 }

@@ -1,4 +1,5 @@
 import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
+import { joinsGroupWhenDue } from "../../../core/transition.ts";
 import { isEnd } from "../../../core/task.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
@@ -29,7 +30,7 @@ export interface NextDue {
 // Each is the first entry of an index, but for the sessions: they are few, and their rows change at every beat.
 const HORIZON = `
   SELECT
-    (SELECT min(beat_at + lease) FROM session) AS session,
+    (SELECT min(heartbeat_at + lease) FROM session) AS session,
     (SELECT min(deadline) FROM claim WHERE session IS NULL) AS hand,
     (SELECT min(due) FROM scheduled) AS due,
     (SELECT min(until) FROM kept) AS kept,
@@ -72,8 +73,8 @@ export function sweep(tx: Tx): void {
     tx.swept = true;
     return;
   }
-  lapseSessions(tx);
-  lapseHandClaims(tx);
+  expireSilentSessions(tx);
+  expireManualClaims(tx);
   promoteDue(tx);
   openAllKept(tx);
   if (tx.traits.hasLimits) {
@@ -86,18 +87,18 @@ export function sweep(tx: Tx): void {
 interface SilentSession {
   id: number;
   worker: string;
-  beat_at: number;
+  heartbeat_at: number;
 }
 
-const SILENT = `SELECT id, worker, beat_at FROM session WHERE beat_at + lease <= ? ORDER BY id`;
+const SILENT = `SELECT id, worker, heartbeat_at FROM session WHERE heartbeat_at + lease <= ? ORDER BY id`;
 // Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
 const LOST = `SELECT * FROM claim WHERE session = ? AND lease <= ? ORDER BY task LIMIT 0 + ?`;
 const HOLDS = `SELECT 1 FROM claim WHERE session = ? LIMIT 1`;
 /** Claims of sessions that fell silent; the session itself once it holds nothing. */
-function lapseSessions(tx: Tx): void {
+function expireSilentSessions(tx: Tx): void {
   for (const session of tx.all<SilentSession>(SILENT, tx.awake)) {
-    const lost = tx.all<ClaimRow>(LOST, session.id, tx.awake - session.beat_at, BOUNDS.sweep);
-    for (const row of lost) lapse(tx, heldFrom(tx, row));
+    const lost = tx.all<ClaimRow>(LOST, session.id, tx.awake - session.heartbeat_at, BOUNDS.sweep);
+    for (const row of lost) expireClaim(tx, heldFrom(tx, row));
     if (tx.get(HOLDS, session.id)) continue;
     disownAll(tx, session.id, forgetSession(tx, session.id));
     tx.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
@@ -142,17 +143,17 @@ export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
   tx.run(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
 }
 
-export function lapse(tx: Tx, task: Held): void {
+export function expireClaim(tx: Tx, task: Held): void {
   notify(tx, "lost", task);
   fail(tx, task, "lost", lostError(task.worker), 0);
 }
 
-const LAPSED_BY_HAND = `
+const EXPIRED_MANUAL = `
   SELECT * FROM claim WHERE session IS NULL AND deadline <= ? ORDER BY deadline, task LIMIT 0 + ?`;
 
-function lapseHandClaims(tx: Tx): void {
-  const lapsed = tx.all<ClaimRow>(LAPSED_BY_HAND, tx.awake, BOUNDS.sweep);
-  for (const row of lapsed) lapse(tx, heldFrom(tx, row));
+function expireManualClaims(tx: Tx): void {
+  const expired = tx.all<ClaimRow>(EXPIRED_MANUAL, tx.awake, BOUNDS.sweep);
+  for (const row of expired) expireClaim(tx, heldFrom(tx, row));
 }
 
 const OVERDUE = `SELECT * FROM claim WHERE session = ? AND deadline <= ? ORDER BY task`;
@@ -173,7 +174,7 @@ interface DueRow {
   pos: number;
   task: number;
   failures: number;
-  holds_group: number;
+  blocks_group: number;
   priority: number;
   group_key: string | null;
   created_at: number;
@@ -181,7 +182,7 @@ interface DueRow {
 }
 
 const DUE = `
-  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, signal, priority, group_key, created_at
+  SELECT scheduled.queue, scheduled.pos, task, failures, blocks_group, signal, priority, group_key, created_at
   FROM scheduled CROSS JOIN task ON task.seq = scheduled.task
   WHERE due <= ? ORDER BY due, task LIMIT 0 + ?`;
 const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
@@ -192,11 +193,9 @@ function promoteDue(tx: Tx): void {
     const queue = tx.queueOf(row.queue);
     tx.run(DELETE_SCHEDULED, row.queue, row.pos);
     tx.count(queue, row.signal === null ? "scheduled" : "parked", -1);
-    if (row.signal !== null) keepStep(tx, row.task, "lapsed", row.signal, null);
+    if (row.signal !== null) keepStep(tx, row.task, "timeout", row.signal, null);
     const task = promoted(queue, row);
-    // A delayed task joins its group when it is due: behind those that are there by then.
-    const isNew = task.failures === 0 && row.signal === null;
-    if (task.groupKey !== null && !task.holdsGroup && isNew) {
+    if (joinsGroupWhenDue({ ...task, signal: row.signal })) {
       task.pos = ++tx.seq;
       tx.run(MOVE, task.pos, task.seq);
     }
@@ -213,7 +212,7 @@ function promoted(queue: Queue, row: DueRow): TransitionTask {
     rank: 0 - row.priority,
     pos: row.pos,
     groupKey: row.group_key,
-    holdsGroup: row.holds_group === 1,
+    blocksGroup: row.blocks_group === 1,
     expiresAt: null,
     maxAttempts: null,
     keyed: false,

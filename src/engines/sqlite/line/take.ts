@@ -1,12 +1,13 @@
 import type { AnswerSize } from "../../../core/answer-size.ts";
 import { type ClaimedTask, fromRank, type Headers, JSON_TYPE } from "../../../core/task.ts";
+import { isOutlived } from "../../../core/transition.ts";
 import type { ClaimOutcome } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { taskBySeq } from "./held.ts";
 import { dataOf, type Line, type LineRow, sizeOf, type Special } from "./in-line.ts";
 import { leaveLine } from "../limits/move-lanes.ts";
-import { end, isOutlived, type TransitionTask, unwatchTtl } from "./line.ts";
+import { end, type TransitionTask, unwatchTtl } from "./line.ts";
 import { type OfRunRow, placeFrom } from "../flows/runs.ts";
 import { OF_RUN, STEPPED } from "../statements/special.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
@@ -34,7 +35,7 @@ export function takeLine(
 ): void {
   const { queue } = terms;
   if (terms.session === null && terms.lease <= 0) tx.swept = false;
-  const outlived = specials.some((special) => isOutlived(tx, special.expires_at));
+  const outlived = specials.some((special) => isOutlived(special.expires_at, tx.now));
   if (outlived || hasKept(asides)) holdEach(tx, terms, rows, specials, asides);
   else if (asides.size > 0) holdBothHeads(tx, terms, rows);
   else holdHead(tx, terms, rows);
@@ -46,7 +47,7 @@ export function takeLine(
   for (const [index, row] of rows.entries()) {
     const special = specials[index]!;
     unwatchTtl(tx, row[2], special.expires_at);
-    if (isOutlived(tx, special.expires_at)) {
+    if (isOutlived(special.expires_at, tx.now)) {
       end(tx, moverFrom(tx, row), "expired");
       outcome.more = true;
     } else {
@@ -92,7 +93,7 @@ function runsOf(tx: Tx, rows: readonly LineRow[]): Map<number, OfRunRow> {
 
 function moverFrom(tx: Tx, [, , seq, failures]: LineRow): TransitionTask {
   const task = taskBySeq(tx, seq)!;
-  return { ...task, holdsGroup: task.groupKey !== null, failures };
+  return { ...task, blocksGroup: task.groupKey !== null, failures };
 }
 
 /** Fences follow each other in the order of the line. Numbering rows costs as much again as writing them. */
@@ -183,7 +184,7 @@ function holdEach(
   for (const [index, row] of rows.entries()) {
     const table = asides.get(row) ?? "ready";
     const place = [terms.queue.id, row[0], row[1], ...(table === "own" ? [terms.session] : [])];
-    if (!isOutlived(tx, specials[index]!.expires_at)) tx.run(HOLD[table], fence++, ...values, ...place);
+    if (!isOutlived(specials[index]!.expires_at, tx.now)) tx.run(HOLD[table], fence++, ...values, ...place);
     tx.run(DELETE[table], ...place);
   }
 }

@@ -119,7 +119,7 @@ export const SCHEMA = `
     task        INTEGER NOT NULL,
     due         INTEGER NOT NULL,  -- of a parked task, when its wait times out, which may be never
     failures    INTEGER NOT NULL,
-    holds_group INTEGER NOT NULL,  -- it is the head of its group: the others wait
+    blocks_group INTEGER NOT NULL,  -- it is the head of its group: the others wait
     signal      TEXT,              -- of a parked task: the signal that ends its wait
     PRIMARY KEY (queue, pos)
   ) WITHOUT ROWID;
@@ -166,7 +166,7 @@ export const SCHEMA = `
     fence       INTEGER NOT NULL,
     started_at  INTEGER NOT NULL,
     asked       INTEGER,                     -- the task in NAME/verify that asks for the verdict
-    holds_group INTEGER NOT NULL DEFAULT 1,
+    blocks_group INTEGER NOT NULL DEFAULT 1,
     each        INTEGER NOT NULL DEFAULT 0,  -- the result is a list, and each item becomes a part of the run
     worker      TEXT    NOT NULL,
     adds        TEXT,                        -- JSON: core/verification.ts
@@ -259,7 +259,7 @@ export const SCHEMA = `
     PRIMARY KEY (task, fence)
   ) WITHOUT ROWID;
 
-  -- Outlives its task by BOUNDS.keyAfterEnd.
+  -- Outlives its task by KEY_AFTER_END (core/idempotency.ts).
   CREATE TABLE idempotency (
     queue      INTEGER NOT NULL,
     key        TEXT    NOT NULL,
@@ -273,7 +273,7 @@ export const SCHEMA = `
 
   -- ── Flows ──────────────────────────────────────────────────────────────────────────────────────────────
 
-  -- What a handler left for its next attempt (step, lapsed), and what others sent to the task (signal, feedback).
+  -- What a handler left for its next attempt (step, timeout), and what others sent to the task (signal, feedback).
   CREATE TABLE step (
     task  INTEGER NOT NULL,
     kind  TEXT    NOT NULL,
@@ -299,15 +299,15 @@ export const SCHEMA = `
 
   -- A task of a run. Its state is in the tables above; it is copied here when the task's row is removed.
   CREATE TABLE run_part (
-    task       INTEGER PRIMARY KEY,
-    run        INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    stage      TEXT    NOT NULL,
-    part       TEXT    NOT NULL,
-    state      TEXT,
-    started_at INTEGER,
-    ended_at   INTEGER,
-    brought    INTEGER NOT NULL DEFAULT 0,  -- its result waits for the other parts of a join
+    task        INTEGER PRIMARY KEY,
+    run         INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    stage       TEXT    NOT NULL,
+    part        TEXT    NOT NULL,
+    state       TEXT,
+    started_at  INTEGER,
+    ended_at    INTEGER,
+    awaits_join INTEGER NOT NULL DEFAULT 0,  -- its result waits for the other parts of a join
     result
   );
   CREATE INDEX run_part_run ON run_part (run, task);
@@ -342,7 +342,7 @@ export const SCHEMA = `
     info       TEXT    NOT NULL,  -- JSON: WorkerInfo
     lease      INTEGER NOT NULL,
     joined_at  INTEGER NOT NULL,
-    beat_at    INTEGER NOT NULL,  -- awake: the last heartbeat
+    heartbeat_at    INTEGER NOT NULL,  -- awake: the last heartbeat
     mixed      INTEGER NOT NULL,  -- it may have claims whose lease is longer than its own
     overdue_at INTEGER            -- no claim of it times out before then; null: it has no claims
   );

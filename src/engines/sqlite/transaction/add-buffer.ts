@@ -1,4 +1,5 @@
-import { type Body, type Headers, JSON_TYPE, type NewTask, rankOf } from "../../../core/task.ts";
+import { storedContentType, storedHeaders } from "../../../core/add-rules.ts";
+import { type Body, type NewTask, rankOf } from "../../../core/task.ts";
 import type { RunTask } from "../../../core/run.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { beginning, isOfRun, joining } from "../flows/runs.ts";
@@ -140,19 +141,11 @@ function plainRow(task: NewTask): (Body | number | null)[] {
 }
 
 function wholeRow(task: NewTask): (Body | number | null)[] {
-  return [0 - rankOf(task), task.maxAttempts ?? null, contentTypeOf(task), headersOf(task), task.data];
+  return [
+    0 - rankOf(task),
+    task.maxAttempts ?? null,
+    storedContentType(task),
+    storedHeaders(task),
+    task.data,
+  ];
 }
-
-/** As they are stored: null for what is the default. */
-export function contentTypeOf({ contentType }: Pick<NewTask, "contentType">): string | null {
-  return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
-}
-
-export function headersOf({ headers }: Pick<NewTask, "headers">): string | null {
-  if (headers === undefined) return null;
-  // The copies of what is published share theirs; those of another batch are other objects.
-  if (headers !== lastHeaders.headers) lastHeaders = { headers, text: JSON.stringify(headers) };
-  return lastHeaders.text === "{}" ? null : lastHeaders.text;
-}
-
-let lastHeaders: { headers: Headers | undefined; text: string } = { headers: undefined, text: "" };

@@ -1,3 +1,6 @@
+import { sizeOfRow } from "../../../core/answer-size.ts";
+import type { Paged } from "../../../core/port.ts";
+import { mapPage, numberAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { SubscriptionIndex } from "../../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../../core/task.ts";
@@ -11,7 +14,7 @@ interface SubscriptionRow {
   created_at: number;
 }
 
-const ALL = `SELECT * FROM subscription ORDER BY id`;
+const PAGE = `SELECT * FROM subscription WHERE id > ? ORDER BY id LIMIT 0 + ?`;
 const SINCE = `SELECT * FROM subscription WHERE id > ? ORDER BY id`;
 
 /**
@@ -94,9 +97,17 @@ function remove(tx: Tx, doomed: SubscriptionRow[]): void {
   if (doomed.length > 0) tx.run(COUNT, tx.subscribed, ++tx.unsubscribed);
 }
 
-export function subscriptions(tx: Tx, topic: string | undefined): SubscriptionRecord[] {
-  const rows = topic === undefined ? tx.all<SubscriptionRow>(ALL) : tx.topics.reachedBy(tx, topic);
-  return rows.map((row) => ({
+export function subscriptions(
+  tx: Tx,
+  { topic, after, limit }: Verbs["subscriptions"]["in"],
+): Paged<SubscriptionRecord> {
+  const start = numberAfter(after);
+  const rows =
+    topic === undefined
+      ? tx.all<SubscriptionRow>(PAGE, start, limit + 1)
+      : tx.topics.reachedBy(tx, topic).filter(({ id }) => id > start);
+  const page = pageOf(rows, limit, { sizeOf: sizeOfRow, keyOf: ({ id }) => [id] });
+  return mapPage(page, (row) => ({
     pattern: row.pattern,
     group: row.group_name,
     queue: tx.queueOf(row.queue).name,

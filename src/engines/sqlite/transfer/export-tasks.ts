@@ -4,7 +4,7 @@ import { type Body, type EndState, fromRank, type Headers, isEnd, type Step } fr
 import { bodyFrom } from "../statements/body.ts";
 import type { VerifyingRow } from "../line/held.ts";
 import { ledger } from "../verbs/inspect.ts";
-import { NEVER } from "../line/line.ts";
+import { NEVER } from "../../../core/transition.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** A state is a table: each is walked from end to end, in the order of its key. */
@@ -28,14 +28,14 @@ export function* exportTasks(tx: Tx): Generator<TaskEntry> {
 }
 
 /** What the table of its state says of a task. */
-type Standing = Pick<TaskEntry, "state" | "elsewhere" | "dueAt" | "waitsFor" | "holdsGroup" | "verifying"> &
-  Pick<TaskEntry, "endedAt" | "result"> & { failures?: number; place?: number };
+type Standing = Pick<TaskEntry, "state" | "elsewhere" | "dueAt" | "waitsFor" | "blocksGroup" | "verifying"> &
+  Pick<TaskEntry, "endedAt" | "result"> & { failures?: number; linePos?: number };
 
 const READY = `SELECT task, pos, failures FROM ready ORDER BY queue, rank, pos`;
 const KEPT = `SELECT task, pos, failures, until, avoid FROM kept ORDER BY queue, rank, pos`;
 const OWN = `SELECT task, pos, failures FROM own ORDER BY queue, session, rank, pos`;
 const CLAIMED = `SELECT task, failures FROM claim ORDER BY task`;
-const SCHEDULED = `SELECT task, due, failures, holds_group, signal FROM scheduled ORDER BY queue, pos`;
+const SCHEDULED = `SELECT task, due, failures, blocks_group, signal FROM scheduled ORDER BY queue, pos`;
 const WAITING = `SELECT task, failures FROM waiting ORDER BY queue, group_key, pos`;
 const VERIFYING = `SELECT * FROM verifying ORDER BY task`;
 const ENDED = `SELECT task, state, ended_at, result FROM ended ORDER BY task`;
@@ -47,32 +47,32 @@ interface InLineRow {
   failures: number;
 }
 
-function inLine({ pos: place, failures }: Omit<InLineRow, "task">): Standing {
-  return { state: "ready", place, failures };
+function inLine({ pos: linePos, failures }: Omit<InLineRow, "task">): Standing {
+  return { state: "ready", linePos, failures };
 }
 
 interface ScheduledRow {
   task: number;
   due: number;
   failures: number;
-  holds_group: number;
+  blocks_group: number;
   signal: string | null;
 }
 
-function scheduled({ due, failures, holds_group: holds, signal }: ScheduledRow): Standing {
+function scheduled({ due, failures, blocks_group: holds, signal }: ScheduledRow): Standing {
   return {
     state: signal === null ? "scheduled" : "parked",
     failures,
     ...(due !== NEVER && { dueAt: due }),
     ...(signal !== null && { waitsFor: signal }),
-    ...(holds === 1 && { holdsGroup: true as const }),
+    ...(holds === 1 && { blocksGroup: true as const }),
   };
 }
 
 const ASKED_AT = `SELECT created_at FROM task WHERE seq = ?`;
 
 function verifying(tx: Tx, row: VerifyingRow): Standing {
-  const { fence, worker, started_at: startedAt, adds, each, next, failures, holds_group: holds } = row;
+  const { fence, worker, started_at: startedAt, adds, each, next, failures, blocks_group: holds } = row;
   const asked = row.asked === null ? undefined : tx.get<{ created_at: number }>(ASKED_AT, row.asked);
   const pending: PendingResult = {
     ...{ fence, worker, startedAt, result: bodyFrom(row.result) },
@@ -83,7 +83,7 @@ function verifying(tx: Tx, row: VerifyingRow): Standing {
   };
   return {
     ...{ state: "verifying", failures, verifying: pending },
-    ...(holds === 1 && { holdsGroup: true as const }),
+    ...(holds === 1 && { blocksGroup: true as const }),
   };
 }
 
@@ -123,7 +123,11 @@ interface StepRow {
   value: Body | null;
 }
 
-function entry(tx: Tx, seq: number, { failures = 0, place, holdsGroup, ...standing }: Standing): TaskEntry {
+function entry(
+  tx: Tx,
+  seq: number,
+  { failures = 0, linePos, blocksGroup, ...standing }: Standing,
+): TaskEntry {
   const row = tx.get<TaskRow>(TASK, seq)!;
   const { priority, urgent } = fromRank(0 - row.priority);
   const attempts = ledger(tx, seq);
@@ -148,8 +152,8 @@ function entry(tx: Tx, seq: number, { failures = 0, place, holdsGroup, ...standi
     ...(row.expires_at !== null && { expiresAt: row.expires_at }),
     ...(pos !== seq && { pos }),
     ...(failures > 0 && !isEnd(standing.state) && { failures }),
-    ...(place !== undefined && place !== pos && { place }),
-    ...(holdsGroup && row.group_key !== null && { holdsGroup }),
+    ...(linePos !== undefined && linePos !== pos && { linePos }),
+    ...(blocksGroup && row.group_key !== null && { blocksGroup }),
     ...(steps.length > 0 && { steps }),
     ...(feedback && { feedback: feedback.value as string }),
     ...(attempts.length > 0 && { attempts }),

@@ -131,7 +131,7 @@ interface PartRow {
   state: EndState | null;
   started_at: number | null;
   ended_at: number | null;
-  brought: number;
+  awaits_join: number;
   result: Body | null;
 }
 
@@ -144,7 +144,7 @@ function* exportParts(tx: Tx): Generator<PartEntry> {
       ...(state !== null && { state }),
       ...(startedAt !== null && { startedAt }),
       ...(endedAt !== null && { endedAt }),
-      ...(row.brought === 1 && { brought: { result: bodyFrom(row.result) } }),
+      ...(row.awaits_join === 1 && { awaitsJoin: { result: bodyFrom(row.result) } }),
     };
   }
 }

@@ -1,7 +1,8 @@
 import type { TaskEntry } from "../../../core/record.ts";
 import { enterLineAsImported } from "../line/enter-line.ts";
 import { type Attempt, rankOf } from "../../../core/task.ts";
-import { INSERT_ATTEMPT, INSERT_DEAD, NEVER } from "../line/line.ts";
+import { NEVER } from "../../../core/transition.ts";
+import { INSERT_ATTEMPT, INSERT_DEAD } from "../line/line.ts";
 import { changeLane } from "../limits/move-lanes.ts";
 import { SPECIAL } from "../statements/special.ts";
 import { keepStep } from "../flows/steps.ts";
@@ -51,9 +52,9 @@ function writeAttempt(tx: Tx, seq: number, row: Attempt): void {
 const INSERT_WAITING = `
   INSERT INTO waiting (queue, group_key, pos, task, rank, failures) VALUES (?, ?, ?, ?, ?, ?)`;
 const INSERT_SCHEDULED = `
-  INSERT INTO scheduled (queue, pos, task, due, failures, holds_group, signal) VALUES (?, ?, ?, ?, ?, ?, ?)`;
+  INSERT INTO scheduled (queue, pos, task, due, failures, blocks_group, signal) VALUES (?, ?, ?, ?, ?, ?, ?)`;
 const INSERT_VERIFYING = `
-  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, next, holds_group, result, asked)
+  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, next, blocks_group, result, asked)
   SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
 const INSERT_ENDED = `
   INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result)
@@ -69,11 +70,11 @@ interface Standing {
 
 /** In the table of its state. */
 function stand(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: Standing): void {
-  const { failures = 0, groupKey, holdsGroup = false, result = null } = record;
+  const { failures = 0, groupKey, blocksGroup = false, result = null } = record;
   switch (record.state) {
     case "ready": {
-      const { elsewhere = null, place = pos } = record;
-      enterLineAsImported(tx, { queue, rank, pos: place, task: seq, failures }, elsewhere);
+      const { elsewhere = null, linePos = pos } = record;
+      enterLineAsImported(tx, { queue, rank, pos: linePos, task: seq, failures }, elsewhere);
       if (groupKey !== undefined) holdLane(tx, queue, groupKey, seq);
       return;
     }
@@ -83,7 +84,7 @@ function stand(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: Standing): 
     case "scheduled":
     case "parked": {
       const { dueAt = NEVER, waitsFor = null } = record;
-      tx.run(INSERT_SCHEDULED, queue.id, pos, seq, dueAt, failures, holdsGroup ? 1 : 0, waitsFor);
+      tx.run(INSERT_SCHEDULED, queue.id, pos, seq, dueAt, failures, blocksGroup ? 1 : 0, waitsFor);
       break;
     }
     case "verifying": {
@@ -93,7 +94,7 @@ function stand(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: Standing): 
       tx.run(
         ...([INSERT_VERIFYING, failures, fence, startedAt, worker, adds, each ? 1 : 0, costs] as const),
         ...([
-          holdsGroup ? 1 : 0,
+          blocksGroup ? 1 : 0,
           pending.result,
           asked === undefined ? null : tx.place(asked)!.seq,
           seq,
@@ -117,7 +118,7 @@ function stand(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: Standing): 
       return;
     }
   }
-  if (holdsGroup) holdLane(tx, queue, groupKey!);
+  if (blocksGroup) holdLane(tx, queue, groupKey!);
 }
 
 const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT DO NOTHING`;

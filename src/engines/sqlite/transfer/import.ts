@@ -104,11 +104,11 @@ function importRun(tx: Tx, record: RunEntry): void {
 }
 
 const INSERT_PART = `
-  INSERT INTO run_part (task, run, created_at, stage, part, state, started_at, ended_at, brought, result)
+  INSERT INTO run_part (task, run, created_at, stage, part, state, started_at, ended_at, awaits_join, result)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 function importPart(tx: Tx, record: PartEntry): void {
-  const { stage, part, state, startedAt, endedAt, brought } = record;
+  const { stage, part, state, startedAt, endedAt, awaitsJoin } = record;
   const { seq, createdAt } = tx.place(record.id)!;
   tx.run(
     ...([INSERT_PART, seq, tx.place(record.run)!.seq, createdAt, stage, formatPart(part)] as const),
@@ -116,8 +116,8 @@ function importPart(tx: Tx, record: PartEntry): void {
       state ?? null,
       startedAt ?? null,
       endedAt ?? null,
-      brought ? 1 : 0,
-      brought?.result ?? null,
+      awaitsJoin ? 1 : 0,
+      awaitsJoin?.result ?? null,
     ] as const),
   );
 }

@@ -1,9 +1,14 @@
 import type { Verbs } from "../../../engine/engine.ts";
-import { isLarger, queueFull, tooLarge } from "../../../core/limits.ts";
+import {
+  checkDepth,
+  checkPayloads,
+  countNew,
+  storedContentType,
+  storedHeaders,
+} from "../../../core/add-rules.ts";
 import { type AddedTask, type EndState, type NewTask, rankOf } from "../../../core/task.ts";
-import { isGathered, type RunTask } from "../../../core/run.ts";
+import type { RunTask } from "../../../core/run.ts";
 import { enter, type TransitionTask, schedule, watchTtl } from "../line/line.ts";
-import { contentTypeOf, headersOf } from "../transaction/add-buffer.ts";
 import { findBySeq } from "../line/find-task.ts";
 import { isOfRun, joinRun } from "../flows/runs.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
@@ -29,31 +34,12 @@ export function addChecked(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
 }
 
 export function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): void {
-  const adding = new Map<string, number>();
-  const seen = new Set<string>();
-  for (const [index, task] of tasks.entries()) {
-    const { maxPayload } = tx.policy(task.queue);
-    if (!isGathered(task) && isLarger(task.data, maxPayload)) {
-      const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
-      throw tooLarge(what, task.data, maxPayload, task.queue);
-    }
-    if (task.idempotencyKey !== undefined) {
-      const name = JSON.stringify([task.queue, task.idempotencyKey]);
-      if (seen.has(name) || takenKey(tx, task)) continue;
-      seen.add(name);
-    }
-    adding.set(task.queue, (adding.get(task.queue) ?? 0) + 1);
+  checkPayloads(tasks, (queue) => tx.policy(queue));
+  for (const [name, count] of countNew(tasks, (task) => takenKey(tx, task) !== undefined)) {
+    const queue = tx.queueNamed(name);
+    const maxDepth = queue?.policy.maxDepth ?? null;
+    if (queue && maxDepth !== null) checkDepth(name, tx.depth(queue), count, maxDepth);
   }
-  for (const [name, count] of adding) checkDepth(tx, name, count);
-}
-
-function checkDepth(tx: Tx, name: string, count: number): void {
-  const queue = tx.queueNamed(name);
-  const maxDepth = queue?.policy.maxDepth ?? null;
-  if (!queue || maxDepth === null) return;
-  const { ready, waiting, scheduled } = tx.depth(queue);
-  const depth = ready + waiting + scheduled;
-  if (depth + count > maxDepth) throw queueFull(name, depth, count, maxDepth);
 }
 
 const KEY = `
@@ -113,7 +99,7 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Transition
     rank: rankOf(task),
     pos: seq,
     groupKey: task.groupKey ?? null,
-    holdsGroup: false,
+    blocksGroup: false,
     expiresAt: ttl === null ? null : now + ttl,
     maxAttempts: task.maxAttempts ?? null,
     keyed,
@@ -129,8 +115,8 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Transition
     added.expiresAt,
     added.maxAttempts,
     task.idempotencyKey ?? null,
-    contentTypeOf(task),
-    headersOf(task),
+    storedContentType(task),
+    storedHeaders(task),
     task.data,
     task.cost ?? null,
   );

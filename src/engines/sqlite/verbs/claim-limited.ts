@@ -1,6 +1,7 @@
 import { type AnswerSize, countFitting } from "../../../core/answer-size.ts";
 import { governsGroups } from "../../../core/policy.ts";
 import { isEmpty, roomFor } from "../../../core/rate.ts";
+import { isOutlived } from "../../../core/transition.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
 import {
   allowanceFor,
@@ -14,7 +15,6 @@ import {
 } from "../limits/gates.ts";
 import { type Line, type LineRow, readLine, sizeOf, type Special, specialsOf } from "../line/in-line.ts";
 import { promoteNext, type Started } from "../limits/move-lanes.ts";
-import { isOutlived } from "../line/line.ts";
 import { takeLine, type Terms } from "../line/take.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
@@ -60,7 +60,7 @@ export function takeLimited(
 function startedOf(tx: Tx, rows: readonly LineRow[], specials: readonly Special[]): Started[] {
   return rows.flatMap((row, i) => {
     const { group_key: key, cost, expires_at: expiresAt } = specials[i]!;
-    return key === null || isOutlived(tx, expiresAt) ? [] : [{ seq: row[2], key, cost: cost ?? 1 }];
+    return key === null || isOutlived(expiresAt, tx.now) ? [] : [{ seq: row[2], key, cost: cost ?? 1 }];
   });
 }
 
@@ -90,7 +90,7 @@ function lookWithin(
   const most = Math.min(all, roomFor(rateLimit, gate.meter, tx.now) + 1);
   const first = look(tx, queue, request, most, urgentOnly);
   // What is past its time does not start, and leaves its place to others.
-  const isShort = most < all && first.specials.some((special) => isOutlived(tx, special.expires_at));
+  const isShort = most < all && first.specials.some((special) => isOutlived(special.expires_at, tx.now));
   const line = isShort ? look(tx, queue, request, all, urgentOnly) : first;
   const fit = countFitting(line.rows, (row, i) => sizeOf(row, line.specials[i]!), size);
   const { count, next } = countWithin(tx, gate, line, Math.min(room, fit));
@@ -118,7 +118,7 @@ function countWithin(
   const count = Math.min(rows.length, room);
   if (gate.queue.policy.rateLimit.length === 0 && isEmpty(gate.meter)) return { count, next: tx.now };
   for (const [index, { expires_at: expiresAt, cost }] of specials.slice(0, count).entries()) {
-    if (isOutlived(tx, expiresAt)) continue;
+    if (isOutlived(expiresAt, tx.now)) continue;
     const at = opensFor(tx, gate, cost ?? 1);
     if (at > tx.now) return { count: index, next: at };
     countStart(tx, gate, cost ?? 1);
@@ -140,7 +140,7 @@ export function lookAtLimited(tx: Tx, queue: Queue, request: ClaimRequest): { pa
 /** It may not start yet, and somebody will look when it may. */
 function isAwaited(tx: Tx, gate: Gate, { expires_at: expiresAt, cost }: Special): boolean {
   const at = opensFor(tx, gate, cost ?? 1);
-  return !isOutlived(tx, expiresAt) && at > tx.now && isWokenBy(gate, at);
+  return !isOutlived(expiresAt, tx.now) && at > tx.now && isWokenBy(gate, at);
 }
 
 function isWokenBy({ wakeAt }: Gate, at: number): boolean {

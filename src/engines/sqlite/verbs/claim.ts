@@ -1,6 +1,5 @@
 import { AnswerSize, countFitting } from "../../../core/answer-size.ts";
-import { DibsError } from "../../../core/errors.ts";
-import type { QueuePolicy } from "../../../core/policy.ts";
+import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../../core/lease.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { lookAtLimited, takeLimited } from "./claim-limited.ts";
@@ -55,38 +54,33 @@ function lookAtNothing(tx: Tx, queue: Queue, { worker }: ClaimRequest): { passed
 interface SessionRow {
   id: number;
   lease: number;
-  beat_at: number;
+  heartbeat_at: number;
   mixed: number;
   overdue_at: number | null;
 }
 
-const SESSION = `SELECT id, lease, beat_at, mixed, overdue_at FROM session WHERE id = ?`;
+const SESSION = `SELECT id, lease, heartbeat_at, mixed, overdue_at FROM session WHERE id = ?`;
 
 /** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
 function liveSession(tx: Tx, id: number): SessionRow {
   const session = tx.get<SessionRow>(SESSION, id);
-  if (!session || session.beat_at + session.lease <= tx.awake) throw sessionGone(id);
+  if (!session || isSilent({ heartbeatAt: session.heartbeat_at, lease: session.lease }, tx.awake))
+    throw sessionGone(id);
   return session;
 }
 
-export function sessionGone(session: number): DibsError {
-  return new DibsError(
-    "CLAIM_LOST",
-    `Session ${session} has ended: it gave no sign of life for a whole lease, and what it held went to others. Join again.`,
-  );
-}
-
-const SIGN_OF_LIFE = `UPDATE session SET beat_at = ?, mixed = ?, overdue_at = ? WHERE id = ?`;
+const SIGN_OF_LIFE = `UPDATE session SET heartbeat_at = ?, mixed = ?, overdue_at = ? WHERE id = ?`;
 
 /** A queue's lease may be shorter than the time since the last beat, and counts from here. */
 function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {
   if (outcome.tasks.length === 0) return;
   let { mixed, overdue_at: overdueAt } = session;
   for (const policy of Object.values(outcome.policies)) {
-    if (leaseOf(request, session, policy) !== session.lease) mixed = 1;
+    if (leaseOfClaim(request.lease, policy, session) !== session.lease) mixed = 1;
     overdueAt = Math.min(overdueAt ?? Number.POSITIVE_INFINITY, tx.awake + policy.timeout);
   }
-  const same = session.beat_at === tx.awake && session.mixed === mixed && session.overdue_at === overdueAt;
+  const same =
+    session.heartbeat_at === tx.awake && session.mixed === mixed && session.overdue_at === overdueAt;
   if (same) return;
   tx.run(SIGN_OF_LIFE, tx.awake, mixed, overdueAt, session.id);
   tx.serving.clear();
@@ -123,13 +117,7 @@ function take(tx: Tx, turn: Turn, name: string, count: number): void {
 }
 
 function termsOf(tx: Tx, { request, session, size }: Turn, queue: Queue): Terms {
-  const lease = leaseOf(request, session, queue.policy);
-  const deadline = tx.awake + (session === null ? lease : queue.policy.timeout);
+  const lease = leaseOfClaim(request.lease, queue.policy, session);
+  const deadline = deadlineOf(lease, queue.policy, session, tx.awake);
   return { queue, worker: request.worker, session: session && session.id, lease, deadline, size };
-}
-
-/** A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life. */
-function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: QueuePolicy): number {
-  const named = request.lease ?? policy.lease;
-  return session === null ? named : Math.max(named, session.lease);
 }

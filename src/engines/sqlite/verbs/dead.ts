@@ -4,7 +4,7 @@ import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "..
 import { announceTask, returnToLine } from "../line/line.ts";
 import { type Found, findBySeq, remove, takeOut } from "../line/find-task.ts";
 import { revivePart } from "../flows/runs.ts";
-import { DELETE_LAPSED, DELETE_STEPS } from "../flows/steps.ts";
+import { DELETE_TIMEOUTS, DELETE_STEPS } from "../flows/steps.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
 
 export interface DeadRow {
@@ -164,10 +164,10 @@ export function redrive(
     tx.run(REDRIVE, task.pos, seq);
     if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
     // What did not come in time may come now.
-    tx.run(fresh ? DELETE_STEPS : DELETE_LAPSED, seq);
+    tx.run(fresh ? DELETE_STEPS : DELETE_TIMEOUTS, seq);
     revivePart(tx, seq);
     announceTask(tx, "task.redriven", task, {});
-    returnToLine(tx, task, Math.floor(index * spacing));
+    returnToLine(tx, task, { delay: Math.floor(index * spacing) });
   }
   return { count: letters.length };
 }

@@ -1,7 +1,17 @@
-import { BOUNDS, type DocumentChange, type DueDocument, type Verbs } from "../../../engine/engine.ts";
+import { sizeOfDocument } from "../../../core/answer-size.ts";
+import type { Paged } from "../../../core/port.ts";
+import { nameAfter, nextOf } from "../../../engine/cursor.ts";
+import {
+  BOUNDS,
+  type DocumentChange,
+  type DueDocument,
+  type StoredDocument,
+  type Verbs,
+} from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addTasks } from "./add.ts";
 import { fanOut } from "./publish.ts";
+import { readPage } from "../statements/read-page.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 interface DocumentRow {
@@ -28,10 +38,18 @@ export function put(tx: Tx, change: DocumentChange): { before: string | null } {
 }
 
 const ONE = `SELECT name, value FROM document WHERE kind = ? AND name = ?`;
-const ALL = `SELECT name, value FROM document WHERE kind = ? ORDER BY name`;
+const NAMES = `SELECT name FROM document WHERE kind = ? AND name > ? ORDER BY name LIMIT 0 + ?`;
 
-export function documents(tx: Tx, kind: string, name: string | undefined): Verbs["documents"]["out"] {
-  return name === undefined ? tx.all(ALL, kind) : tx.all(ONE, kind, name);
+export function documents(
+  tx: Tx,
+  { kind, name: only, after, limit }: Verbs["documents"]["in"],
+): Paged<StoredDocument> {
+  const start = nameAfter(after);
+  if (only !== undefined) return { items: tx.all<StoredDocument>(ONE, kind, only), next: null };
+  const names = tx.all<{ name: string }>(NAMES, kind, start, limit + 1);
+  const read = ({ name }: { name: string }): StoredDocument => tx.get<StoredDocument>(ONE, kind, name)!;
+  const items = readPage(names.slice(0, limit), read, sizeOfDocument);
+  return { items, next: nextOf(names, items.length, ({ name }) => [name]) };
 }
 
 const FIRST = `SELECT min(due_at) AS at FROM document WHERE due_at IS NOT NULL`;

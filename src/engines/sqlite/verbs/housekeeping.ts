@@ -1,8 +1,9 @@
+import { pastRetention } from "../../../core/retention.ts";
+import { NEVER } from "../../../core/transition.ts";
 import type { EndState } from "../../../core/task.ts";
 import { BOUNDS, type EventsAfter, type Verbs } from "../../../engine/engine.ts";
 import { dueDocuments } from "./documents.ts";
 import { pruneGates } from "../limits/gates.ts";
-import { NEVER } from "../line/line.ts";
 import { pruneLanes } from "../limits/prune-lanes.ts";
 import { keepEnds, pruneRuns } from "../flows/runs.ts";
 import { nextDue, sweep, sweepIsDue } from "../line/sweep.ts";
@@ -21,9 +22,9 @@ export function nothingToHousekeep(tx: Tx): Verbs["housekeep"]["out"] | undefine
 const MIXED = `SELECT 1 FROM session WHERE mixed = 1 LIMIT 1`;
 // A session does not end while it holds something, however long it has been silent.
 const FIRST_OF_SESSION = `
-  SELECT min(beat_at + coalesce((SELECT min(claim.lease) FROM claim WHERE claim.session = session.id), lease)) AS at
+  SELECT min(heartbeat_at + coalesce((SELECT min(claim.lease) FROM claim WHERE claim.session = session.id), lease)) AS at
   FROM session`;
-const FIRST_SESSION = `SELECT min(beat_at + lease) AS at FROM session`;
+const FIRST_SESSION = `SELECT min(heartbeat_at + lease) AS at FROM session`;
 
 function outlook(tx: Tx): Verbs["housekeep"]["out"] {
   const { due, next } = dueDocuments(tx);
@@ -54,7 +55,7 @@ export function prune(tx: Tx, { limit }: Verbs["prune"]["in"]): { removed: numbe
   let removed = 0;
   let more = false;
   for (const queue of tx.queues) {
-    const doomed = pastRetention(tx, queue, limit - removed + 1);
+    const doomed = endedToPrune(tx, queue, limit - removed + 1);
     if (doomed.length > limit - removed) {
       more = true;
       doomed.pop();
@@ -79,14 +80,12 @@ interface EndedRow {
 
 const ENDED = `SELECT ended_at, task, state FROM ended WHERE queue = ? ORDER BY ended_at, task LIMIT 0 + ?`;
 
-/** Older than its age, or beyond the last `count`: the earliest end first. */
-function pastRetention(tx: Tx, queue: Queue, limit: number): EndedRow[] {
-  const { age, count } = queue.policy.retention;
-  const depth = tx.depth(queue);
-  const beyond = depth.done + depth.cancelled + depth.expired - count;
-  return tx
-    .all<EndedRow>(ENDED, queue.id, limit)
-    .filter((row, index) => row.ended_at + age <= tx.now || index < beyond);
+/** The earliest end first. */
+function endedToPrune(tx: Tx, queue: Queue, limit: number): EndedRow[] {
+  const { done, cancelled, expired } = tx.depth(queue);
+  const ended = done + cancelled + expired;
+  const earliest = tx.all<EndedRow>(ENDED, queue.id, limit);
+  return pastRetention(earliest, (row) => row.ended_at, queue.policy.retention, { ended, now: tx.now });
 }
 
 const DOOMED = `SELECT task FROM ended WHERE queue = ? AND (ended_at, task) <= (?, ?)`;

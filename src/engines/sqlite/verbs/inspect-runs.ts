@@ -1,10 +1,12 @@
 import type { Verbs } from "../../../engine/engine.ts";
+import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
 import { parsePart, type RunPart, type RunRecord, stageQueue } from "../../../core/run.ts";
 import type { EndState, TaskEnd } from "../../../core/task.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { lastAttempt, readEnds, record } from "./inspect.ts";
 import { findBySeq } from "../line/find-task.ts";
-import { findRun, knownRun, type RunRow, stateOfRun } from "../flows/runs.ts";
+import { findRun, knownRun, type RunRow } from "../flows/runs.ts";
+import { stateOfRun } from "../../../core/run-end.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 interface PartRow {
@@ -28,12 +30,30 @@ export function inspectRun(
   const run = knownRun(tx, id);
   const rows = tx.all<PartRow>(PARTS, run.id, after ?? 0, limit + 1);
   const page = rows.slice(0, limit);
-  const { pipeline, created_at: createdAt, ended_at: endedAt } = run;
   return {
-    run: { id, pipeline, stages: tx.stages.parse(run.stages), state: stateOfRun(run), createdAt, endedAt },
+    run: recordOf(tx, run),
     parts: page.map((row) => describe(tx, run, row)),
     next: rows.length > limit ? page.at(-1)!.task : null,
   };
+}
+
+// In the order of their ids, which is that of their beginnings. A pipeline among many others is found by reading past these.
+const RUNS = `SELECT id, created_at, pipeline, stages, dead, state, ended_at FROM run WHERE pipeline = ? AND id < ? ORDER BY id DESC LIMIT 0 + ?`;
+
+export function listRuns(
+  tx: Tx,
+  { pipeline, after = Number.MAX_SAFE_INTEGER, limit }: Verbs["runs"]["in"],
+): { runs: RunRecord[]; next: number | null } {
+  const rows = tx.all<RunRow>(RUNS, pipeline, after, limit + 1);
+  const page = rows.slice(0, limit).map((row) => recordOf(tx, row));
+  const runs = fitting(page, sizeOfRow);
+  return { runs, next: runs.length < rows.length ? rows[runs.length - 1]!.id : null };
+}
+
+function recordOf(tx: Tx, run: RunRow): RunRecord {
+  const { pipeline, created_at: createdAt, ended_at: endedAt } = run;
+  const id = tx.id(createdAt, run.id);
+  return { id, pipeline, stages: tx.stages.parse(run.stages), state: stateOfRun(run), createdAt, endedAt };
 }
 
 function describe(tx: Tx, { pipeline }: RunRow, row: PartRow): RunPart {

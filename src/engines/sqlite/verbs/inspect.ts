@@ -1,5 +1,11 @@
-import { AnswerSize, fitting, sizeOfAttempt, sizeOfEnd } from "../../../core/answer-size.ts";
-import { describeFlow, type Flow, noFlow } from "../../../core/flow.ts";
+import { fitting, sizeOfAttempt, sizeOfEnd } from "../../../core/answer-size.ts";
+import {
+  describeFlow,
+  describeServiceTimes,
+  type Flow,
+  LATEST_SUCCESSES,
+  noFlow,
+} from "../../../core/flow.ts";
 import { LIMITS } from "../../../core/limits.ts";
 import { type Payloads, truncatedFrom } from "../../../core/preview.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
@@ -23,10 +29,11 @@ import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { findVerifying } from "../line/held.ts";
 import { heldBack } from "../line/held-back.ts";
-import { NEVER } from "../line/line.ts";
+import { NEVER } from "../../../core/transition.ts";
 import { findTask, type Found } from "../line/find-task.ts";
 import { placeOf } from "../flows/runs.ts";
-import { workers } from "./sessions.ts";
+import { countWorkers } from "./sessions.ts";
+import { readPage } from "../statements/read-page.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
 export function get(tx: Tx, { id }: Verbs["get"]["in"]): TaskRecord {
@@ -141,18 +148,8 @@ export function endsOfTasks(tx: Tx, ids: string[]): End[] {
 
 type End = TaskEnd | "pending" | "missing";
 
-/** One after the other, until the answer is full: the one that no longer fits is the most that is read in vain. */
 export function readEnds(ids: string[], read: (id: string) => End): End[] {
-  const size = new AnswerSize();
-  const ends: End[] = [];
-  for (const id of ids) {
-    const end = read(id);
-    const bytes = sizeOfEnd(end);
-    if (!size.fits(bytes)) break;
-    size.add(bytes);
-    ends.push(end);
-  }
-  return ends;
+  return readPage(ids, read, sizeOfEnd);
 }
 
 const LATEST = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT ${LIMITS.page}`;
@@ -233,9 +230,18 @@ export function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): QueueStats
     depth,
     oldestAge: queue ? oldestAge(tx, queue) : null,
     ...describeFlow(flow, BOUNDS.rateWindow),
-    workers: workers(tx, name).length,
+    serviceTimes: queue ? describeServiceTimes(latestServiceTimes(tx, queue)) : null,
+    workers: countWorkers(tx, name),
     heldBack: queue ? heldBack(tx, queue) : null,
   };
+}
+
+const LATEST_TIMES = `
+  SELECT ended_at - started_at AS ms FROM ended INDEXED BY ended_order
+  WHERE queue = ? AND state = 'done' ORDER BY ended_at DESC LIMIT ${LATEST_SUCCESSES}`;
+
+function latestServiceTimes(tx: Tx, queue: Queue): number[] {
+  return tx.all<{ ms: number }>(LATEST_TIMES, queue.id).map(({ ms }) => ms);
 }
 
 const FIRST_OF_RANK = `

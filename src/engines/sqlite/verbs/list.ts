@@ -1,17 +1,14 @@
-import { AnswerSize, sizeOfTask } from "../../../core/answer-size.ts";
-import { invalid } from "../../../core/errors.ts";
-import type { Payloads } from "../../../core/preview.ts";
-import { show } from "../../../core/show.ts";
+import { sizeOfTask } from "../../../core/answer-size.ts";
 import type { DeadFilter, EndState, TaskRecord, TaskState } from "../../../core/task.ts";
+import { nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../../engine/cursor.ts";
 import type { ListRequest } from "../../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { record } from "./inspect.ts";
 import { findBySeq } from "../line/find-task.ts";
+import { readPage } from "../statements/read-page.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
 /** Tasks of one state, page by page. */
-
-type SortKey = (number | string)[];
 
 interface Page {
   /** The page's tasks and one, if there is one more; `key` is where each is in the order. */
@@ -23,42 +20,15 @@ export function list(
   tx: Tx,
   { queue: name, state, filter, after, limit, payloads = "preview" }: ListRequest,
 ): { tasks: TaskRecord[]; next: string | null } {
-  const start =
-    after === undefined
-      ? undefined
-      : parseSortKey(after, state === "claimed" || state === "verifying" ? 1 : 2);
+  const start = after === undefined ? undefined : parseCursor(after, taskKeyTypes(state));
   const queue = tx.queueNamed(name);
   if (!queue) return { tasks: [], next: null };
   const { rows } = filter
     ? deadPage(tx, queue, filter, start, limit + 1)
     : PAGES[state](tx, queue, start, limit + 1);
-  const tasks = readInto(tx, rows.slice(0, limit), payloads);
-  return { tasks, next: rows.length > tasks.length ? JSON.stringify(rows[tasks.length - 1]!.key) : null };
-}
-
-/** One after the other, until the page is full: the one that no longer fits is the most that is read in vain. */
-function readInto(tx: Tx, rows: Page["rows"], payloads: Payloads): TaskRecord[] {
-  const size = new AnswerSize();
-  const tasks: TaskRecord[] = [];
-  for (const row of rows) {
-    const task = record(tx, findBySeq(tx, row.task)!, payloads);
-    const bytes = sizeOfTask(task);
-    if (!size.fits(bytes)) break;
-    size.add(bytes);
-    tasks.push(task);
-  }
-  return tasks;
-}
-
-function parseSortKey(after: string, parts: number): SortKey {
-  try {
-    const key = JSON.parse(after) as SortKey;
-    if (key.length === parts && key.every((part) => typeof part === "number" || typeof part === "string"))
-      return key;
-  } catch {
-    // Refused below, with every other text that no page ended with.
-  }
-  throw invalid(`after must be the \`next\` of the page before; got ${show(after)}.`);
+  const read = ({ task }: Page["rows"][number]): TaskRecord => record(tx, findBySeq(tx, task)!, payloads);
+  const tasks = readPage(rows.slice(0, limit), read, sizeOfTask);
+  return { tasks, next: nextOf(rows, tasks.length, ({ key }) => key) };
 }
 
 type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Page;

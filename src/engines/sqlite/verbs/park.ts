@@ -1,11 +1,12 @@
 import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
+import { NEVER } from "../../../core/transition.ts";
 import type { Settlement, Verbs } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { markStepped } from "../line/enter-line.ts";
 import { heldTask } from "../line/held.ts";
-import { announceTask, closeAttempt, returnToLine, endCancelled, type Held, NEVER } from "../line/line.ts";
+import { announceTask, closeAttempt, type Held, returnToLine } from "../line/line.ts";
 import { findTask, type Found, takeOut } from "../line/find-task.ts";
 import { STEPPED } from "../statements/special.ts";
 import { keepStep } from "../flows/steps.ts";
@@ -50,14 +51,13 @@ function knownTask(tx: Tx, id: string): Found {
 }
 
 export function park(tx: Tx, task: Held, { signal, timeout }: Settlement & { kind: "park" }): TaskState {
-  if (task.cancelled) return endCancelled(tx, task);
   closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
-  if (hasHeard(tx, task.seq, signal)) return returnToLine(tx, task, 0);
-  return returnToLine(tx, task, timeout ?? NEVER, signal);
+  if (hasHeard(tx, task.seq, signal)) return returnToLine(tx, task, { delay: 0 });
+  return returnToLine(tx, task, { delay: timeout ?? NEVER, signal });
 }
 
-const HEARD = `SELECT 1 FROM step WHERE task = ? AND kind IN ('signal', 'lapsed') AND name = ?`;
+const HEARD = `SELECT 1 FROM step WHERE task = ? AND kind IN ('signal', 'timeout') AND name = ?`;
 
 /** Of the signal: that it came, or that it did not come in time. */
 function hasHeard(tx: Tx, seq: number, name: string): boolean {
@@ -77,7 +77,7 @@ export function signal(
   announceTask(tx, "task.signalled", task, { detail: name });
   if (place.state === "parked" && place.signal === name) {
     takeOut(tx, task);
-    return { kept: true, state: returnToLine(tx, task, 0) };
+    return { kept: true, state: returnToLine(tx, task, { delay: 0 }) };
   }
   if (place.state === "claimed") tx.run(MARK_CLAIM, task.seq);
   if (place.state === "verifying") tx.run(MARK_VERIFYING, task.seq);

@@ -1,5 +1,7 @@
+import { sizeOfRow } from "../../../core/answer-size.ts";
 import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../../core/policy.ts";
-import type { QueueSummary } from "../../../core/port.ts";
+import type { Paged, QueueSummary } from "../../../core/port.ts";
+import { nameAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Declared, Verbs } from "../../../engine/engine.ts";
 import { hintLine } from "../limits/gates.ts";
 import { findBySeq, remove } from "../line/find-task.ts";
@@ -42,11 +44,15 @@ export function pause(tx: Tx, { queue: name, paused }: Verbs["pause"]["in"]): { 
   return { changed: true };
 }
 
-export function queues(tx: Tx, name: string | undefined): QueueSummary[] {
-  return [...tx.queues]
-    .filter((queue) => name === undefined || queue.name === name)
-    .sort((a, b) => (a.name < b.name ? -1 : 1))
+const NAMES = `SELECT name FROM queue WHERE name > ? ORDER BY name LIMIT 0 + ?`;
+
+export function queues(tx: Tx, { queue: only, after, limit }: Verbs["queues"]["in"]): Paged<QueueSummary> {
+  const start = nameAfter(after);
+  const names = only === undefined ? tx.all<{ name: string }>(NAMES, start, limit + 1) : [{ name: only }];
+  const found = names
+    .flatMap(({ name }) => tx.queueNamed(name) ?? [])
     .map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
+  return pageOf(found, limit, { sizeOf: sizeOfRow, keyOf: ({ name }) => [name] });
 }
 
 // Those behind a head go first: removing a head would only make the next one ready.

@@ -1,14 +1,18 @@
+import { sessionGone } from "../../../core/lease.ts";
+import { ROW_BYTES } from "../../../core/answer-size.ts";
+import type { Paged } from "../../../core/port.ts";
 import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
+import { nextOf, numberAfter } from "../../../engine/cursor.ts";
 import type { Notice, Verbs } from "../../../engine/engine.ts";
 import { renumberSticky } from "../line/enter-line.ts";
 import { type ClaimRow, heldFrom } from "../line/held.ts";
-import { sessionGone } from "./claim.ts";
-import { settleRelease } from "./settle.ts";
-import { disownAll, endOverdue, forgetSession, lapse, stopServing } from "../line/sweep.ts";
+import { settleAs } from "./settle.ts";
+import { disownAll, endOverdue, forgetSession, expireClaim, stopServing } from "../line/sweep.ts";
+import { readPage } from "../statements/read-page.ts";
 import { COUNTED, type Tx } from "../transaction/tx.ts";
 
 const INSERT_SESSION = `
-  INSERT INTO session (id, worker, info, lease, joined_at, beat_at, mixed) VALUES (?, ?, ?, ?, ?, ?, 0)`;
+  INSERT INTO session (id, worker, info, lease, joined_at, heartbeat_at, mixed) VALUES (?, ?, ?, ?, ?, ?, 0)`;
 const INSERT_SERVING = `INSERT INTO serving (queue, session) VALUES (?, ?) ON CONFLICT DO NOTHING`;
 
 export function join(tx: Tx, { worker, lease }: Verbs["join"]["in"]): { session: number } {
@@ -23,7 +27,7 @@ export function join(tx: Tx, { worker, lease }: Verbs["join"]["in"]): { session:
 
 interface BeatingSession {
   lease: number;
-  beat_at: number;
+  heartbeat_at: number;
   mixed: number;
   overdue_at: number | null;
 }
@@ -36,8 +40,8 @@ interface NoticeRow {
   fence: number;
 }
 
-const SESSION = `SELECT lease, beat_at, mixed, overdue_at FROM session WHERE id = ?`;
-const BEAT = `UPDATE session SET beat_at = ?, mixed = ?, overdue_at = ? WHERE id = ?`;
+const SESSION = `SELECT lease, heartbeat_at, mixed, overdue_at FROM session WHERE id = ?`;
+const BEAT = `UPDATE session SET heartbeat_at = ?, mixed = ?, overdue_at = ? WHERE id = ?`;
 const NOTICES = `SELECT n, session, kind, task, created_at, fence FROM notice WHERE session = ?`;
 const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
 
@@ -68,7 +72,7 @@ function beatOne(tx: Tx, id: number): boolean {
   const session = tx.get<BeatingSession>(SESSION, id);
   if (!session) return false;
   const mixed = session.mixed === 1 && tx.get(LONGER, id, session.lease) ? 1 : 0;
-  write(tx, id, session, { ...session, beat_at: tx.awake, mixed });
+  write(tx, id, session, { ...session, heartbeat_at: tx.awake, mixed });
   return true;
 }
 
@@ -91,9 +95,9 @@ function overdueOf(tx: Tx, id: number): Notice[] {
 
 function write(tx: Tx, id: number, from: BeatingSession, to: BeatingSession): void {
   tx.serving.clear();
-  const { beat_at: beatAt, mixed, overdue_at: overdueAt } = to;
-  if (from.beat_at === beatAt && from.mixed === mixed && from.overdue_at === overdueAt) return;
-  tx.run(BEAT, beatAt, mixed, overdueAt, id);
+  const { heartbeat_at: heartbeatAt, mixed, overdue_at: overdueAt } = to;
+  if (from.heartbeat_at === heartbeatAt && from.mixed === mixed && from.overdue_at === overdueAt) return;
+  tx.run(BEAT, heartbeatAt, mixed, overdueAt, id);
 }
 
 const WORKER = `SELECT worker FROM session WHERE id = ?`;
@@ -101,12 +105,12 @@ const HELD = `SELECT * FROM claim WHERE session = ? ORDER BY task`;
 
 export function reconcile(tx: Tx, { session, fences }: Verbs["reconcile"]["in"]): { released: number } {
   const unknown = tx.all<ClaimRow>(HELD, session).filter((row) => !fences.includes(row.fence));
-  for (const row of unknown) settleRelease(tx, heldFrom(tx, row), false);
+  for (const row of unknown) settleAs(tx, heldFrom(tx, row), { kind: "release", started: false });
   return { released: unknown.length };
 }
 
 const LEASE = `SELECT lease, info FROM session WHERE id = ?`;
-const RENUMBER = `UPDATE session SET id = ?, beat_at = ? WHERE id = ?`;
+const RENUMBER = `UPDATE session SET id = ?, heartbeat_at = ? WHERE id = ?`;
 const RENUMBER_SERVING = `UPDATE serving SET session = ? WHERE session = ?`;
 const RENUMBER_CLAIMS = `UPDATE claim SET session = ? WHERE session = ?`;
 const RENUMBER_NOTICES = `UPDATE notice SET session = ? WHERE session = ?`;
@@ -149,8 +153,8 @@ export function leave(tx: Tx, { session: id, lost = false }: Verbs["leave"]["in"
   const queues = forgetSession(tx, id);
   const held = tx.all<ClaimRow>(HELD, id);
   for (const row of held) {
-    if (lost) lapse(tx, { ...heldFrom(tx, row), session: null });
-    else settleRelease(tx, heldFrom(tx, row), true);
+    if (lost) expireClaim(tx, { ...heldFrom(tx, row), session: null });
+    else settleAs(tx, heldFrom(tx, row), { kind: "release", started: true });
   }
   disownAll(tx, id, queues);
   tx.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
@@ -161,24 +165,38 @@ interface WorkerRow {
   id: number;
   info: string;
   joined_at: number;
-  beat_at: number;
+  heartbeat_at: number;
 }
 
-const LIVE = `SELECT id, info, joined_at, beat_at FROM session WHERE beat_at + lease > ? ORDER BY id`;
+/** Those with a heartbeat within their lease: all, or those that serve a queue. */
+const LIVE = `FROM session WHERE heartbeat_at + lease > ?`;
+const LIVE_OF_QUEUE = `${LIVE} AND EXISTS (SELECT 1 FROM json_each(info, '$.queues') WHERE value = ?)`;
+const PAGE = `SELECT id ${LIVE} AND id > ? ORDER BY id LIMIT 0 + ?`;
+const PAGE_OF_QUEUE = `SELECT id ${LIVE_OF_QUEUE} AND id > ? ORDER BY id LIMIT 0 + ?`;
+const COUNT_OF_QUEUE = `SELECT count(*) AS count ${LIVE_OF_QUEUE}`;
+const SHOWN = `SELECT id, info, joined_at, heartbeat_at FROM session WHERE id = ?`;
 const HELD_BY_SESSION = `SELECT session, count(*) AS claims FROM claim WHERE session IS NOT NULL GROUP BY session`;
 
-/** Those that gave a sign of life within their lease. */
-export function workers(tx: Tx, queue: string | undefined): WorkerRecord[] {
+export function workers(tx: Tx, { queue, after, limit }: Verbs["workers"]["in"]): Paged<WorkerRecord> {
+  const start = numberAfter(after);
+  const ids =
+    queue === undefined
+      ? tx.all<{ id: number }>(PAGE, tx.awake, start, limit + 1)
+      : tx.all<{ id: number }>(PAGE_OF_QUEUE, tx.awake, queue, start, limit + 1);
+  const read = ({ id }: { id: number }): WorkerRow => tx.get<WorkerRow>(SHOWN, id)!;
+  const rows = readPage(ids.slice(0, limit), read, ({ info }) => ROW_BYTES + info.length);
   const held = new Map(
     tx.all<{ session: number; claims: number }>(HELD_BY_SESSION).map((row) => [row.session, row.claims]),
   );
-  return tx
-    .all<WorkerRow>(LIVE, tx.awake)
-    .map((row) => ({
-      ...(JSON.parse(row.info) as WorkerInfo),
-      joinedAt: row.joined_at,
-      silentFor: tx.awake - row.beat_at,
-      claims: held.get(row.id) ?? 0,
-    }))
-    .filter((worker) => queue === undefined || worker.queues.includes(queue));
+  const items = rows.map((row) => ({
+    ...(JSON.parse(row.info) as WorkerInfo),
+    joinedAt: row.joined_at,
+    silentFor: tx.awake - row.heartbeat_at,
+    claims: held.get(row.id) ?? 0,
+  }));
+  return { items, next: nextOf(ids, items.length, ({ id }) => [id]) };
+}
+
+export function countWorkers(tx: Tx, queue: string): number {
+  return tx.get<{ count: number }>(COUNT_OF_QUEUE, tx.awake, queue)!.count;
 }

@@ -1,5 +1,5 @@
-import { isLarger, tooLarge } from "../../../core/limits.ts";
-import { notOfRun, mostBytes } from "../../../core/run.ts";
+import { checkResult, notOfRun } from "../../../core/run.ts";
+import { isOverruledByCancel } from "../../../core/transition.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
 import type { Settlement, Verbs } from "../../../engine/engine.ts";
@@ -43,7 +43,9 @@ export function settle(
   return { state };
 }
 
-function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
+/** `reconcile` and `leave` also release claims this way. */
+export function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
+  if (isOverruledByCancel(task.cancelled, settlement.kind)) return endCancelled(tx, task);
   switch (settlement.kind) {
     case "done":
       return settleDone(tx, task, settlement);
@@ -54,7 +56,7 @@ function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
     case "hold":
       return settleHold(tx, task, settlement);
     case "release":
-      return settleRelease(tx, task, settlement.started);
+      return settleRelease(tx, task, settlement);
     case "park":
       return park(tx, task, settlement);
     case "verdict":
@@ -63,10 +65,8 @@ function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
 }
 
 function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): TaskState {
-  if (task.cancelled) return endCancelled(tx, task);
   const { result, adds, each = false } = settlement;
-  const most = mostBytes(task.queue.policy.maxPayload, each);
-  if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue.name);
+  checkResult(result, task.queue.policy, each, task.queue.name);
   const next = plan(tx, task, settlement);
   if ((each || settlement.next) && !next) throw notOfRun(tx.id(task.createdAt, task.seq), settlement);
   const added = [...(adds ? fanOut(tx, adds) : []), ...(next?.tasks ?? [])];
@@ -80,28 +80,29 @@ function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" 
 }
 
 function settleReject(tx: Tx, task: Held, settlement: Settlement & { kind: "reject" }): TaskState {
-  if (task.cancelled) return endCancelled(tx, task);
   closeAttempt(tx, task, "rejected", settlement.error);
   return die(tx, task, settlement.error);
 }
 
 function settleHold(tx: Tx, task: Held, { error, delay }: Settlement & { kind: "hold" }): TaskState {
-  if (task.cancelled) return endCancelled(tx, task);
   const { queue, groupKey, worker } = task;
   closeAttempt(tx, task, "limited", error);
   announceTask(tx, "task.released", task, { worker, detail: `${error.name}: ${error.message}` });
   holdBack(tx, task, delay);
-  const state = returnToLine(tx, task, 0);
+  const state = returnToLine(tx, task, { delay: 0 });
   if (groupKey !== null) fillLane(tx, queue, groupKey);
   return state;
 }
 
-export function settleRelease(tx: Tx, task: Held, started: boolean): TaskState {
-  if (task.cancelled) return endCancelled(tx, task);
+function settleRelease(
+  tx: Tx,
+  task: Held,
+  { started, delay = 0 }: Settlement & { kind: "release" },
+): TaskState {
   if (started) closeAttempt(tx, task, "released", null);
   else dropClaim(tx, task);
   announceTask(tx, "task.released", task, { worker: task.worker });
-  return returnToLine(tx, task, 0);
+  return returnToLine(tx, task, { delay });
 }
 
 const EXTEND = `UPDATE claim SET deadline = ? WHERE task = ?`;

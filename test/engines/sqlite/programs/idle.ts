@@ -5,4 +5,4 @@ const [path] = process.argv.slice(2) as [string];
 const engine = await openSqlite({ path });
 const worker = { id: "w", name: "w", queues: ["q"], concurrency: 1, host: "here", pid: process.pid };
 await engine.execute([{ verb: "join", worker, lease: 30_000 }]);
-await engine.execute([{ verb: "queues" }]);
+await engine.execute([{ verb: "queues", limit: 1_000 }]);

@@ -6,7 +6,7 @@ import { createBroker } from "../../../src/broker/broker.ts";
 import type { WorkerInfo } from "../../../src/core/task.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { beginIncarnation, LIFE } from "../../../src/engines/postgres/connection/incarnation.ts";
+import { beginIncarnation, INCARNATION } from "../../../src/engines/postgres/connection/incarnation.ts";
 import { open } from "../../../src/index.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { Proxy } from "../../proxy.ts";
@@ -110,7 +110,7 @@ test.each([
 test("a crash right after a crash does not lead to the same fences, whatever is left of the log", async () => {
   const postgres = await server({ wal_writer_delay: "10s", autovacuum: "off" });
   const fences: number[] = [];
-  for (let life = 0; life < 3; life++) {
+  for (let n = 0; n < 3; n++) {
     const engine = await openPostgres({ url: postgres.url, durability: "relaxed" });
     const port = createBroker(engine, { clock: systemClock });
     await port.add([{ queue: "work", data: "{}" }]);
@@ -125,11 +125,12 @@ test("a crash right after a crash does not lead to the same fences, whatever is 
   expect(third).toBeGreaterThan(second);
 }, 60_000);
 
-test("a life lasts when a server is stopped and started, and while many ask for it", async () => {
+test("an incarnation lasts when a server is stopped and started, and while many ask for it", async () => {
   const postgres = await server();
   await (await open(postgres.url)).close();
-  const lifeOf = async () => (await (await admin(postgres.url)).query<{ token: string }>(LIFE)).rows;
-  const before = await lifeOf();
+  const incarnation = async () =>
+    (await (await admin(postgres.url)).query<{ token: string }>(INCARNATION)).rows;
+  const before = await incarnation();
   expect(before).toHaveLength(1);
   await postgres.stop("fast");
   await postgres.restart();
@@ -137,7 +138,7 @@ test("a life lasts when a server is stopped and started, and while many ask for 
     Array.from({ length: 5 }, () => connect({ url: postgres.url, schema: "dibs" })),
   );
   await Promise.all(links.map((link) => beginIncarnation(link)));
-  expect(await lifeOf()).toEqual(before);
+  expect(await incarnation()).toEqual(before);
 });
 
 test("a store that was restored from a dump gives out no fence and no session again", async () => {
@@ -159,15 +160,15 @@ test("a store that was restored from a dump gives out no fence and no session ag
   const first = await claim();
   const dba = await client();
   // A dump has the rows of tables that are not logged, too.
-  await dba.query(`CREATE TABLE ${schema}.dump AS SELECT * FROM ${schema}.life`);
+  await dba.query(`CREATE TABLE ${schema}.dump AS SELECT * FROM ${schema}.incarnation`);
   const since = [await claim(), await claim()];
   expect(since[1]!.fence).toBe(first.fence + 2);
   // As it is restored: the table is made, its rows are written as they were, and the sequences are set.
   const restore = [
-    `ALTER TABLE ${schema}.life RENAME TO former`,
-    `CREATE UNLOGGED TABLE ${schema}.life (LIKE ${schema}.former INCLUDING ALL)`,
+    `ALTER TABLE ${schema}.incarnation RENAME TO former`,
+    `CREATE UNLOGGED TABLE ${schema}.incarnation (LIKE ${schema}.former INCLUDING ALL)`,
     `DROP TABLE ${schema}.former`,
-    `INSERT INTO ${schema}.life SELECT * FROM ${schema}.dump`,
+    `INSERT INTO ${schema}.incarnation SELECT * FROM ${schema}.dump`,
     `SELECT setval('${schema}.fence', ${first.fence})`,
     `SELECT setval('${schema}.session_id', ${first.session})`,
   ];
@@ -182,10 +183,10 @@ test("two restores of the same dump do not lead to the same fences", async () =>
   const place = await ground();
   const queue = (await place.open()).queue<number>("work");
   const dba = await place.client();
-  await dba.query(`DELETE FROM ${place.schema}.life`);
+  await dba.query(`DELETE FROM ${place.schema}.incarnation`);
   await queue.addMany([{ data: 1 }, { data: 2 }]);
   const [before] = await queue.claim();
-  await dba.query(`SELECT setval('${place.schema}.fence', 1); DELETE FROM ${place.schema}.life`);
+  await dba.query(`SELECT setval('${place.schema}.fence', 1); DELETE FROM ${place.schema}.incarnation`);
   const [after] = await queue.claim();
   expect(after!.fence).toBeGreaterThan(before!.fence);
 });

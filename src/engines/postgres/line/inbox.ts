@@ -1,24 +1,25 @@
 import type { Addition } from "../../../core/task.ts";
 import type { Op } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
-import { type NewTaskRow, takePlaces } from "../verbs/add.ts";
+import { endRun, losePartsOf } from "../flows/runs.ts";
 import { correctCost } from "../limits/gates.ts";
-import { freeGroups } from "../line/free-groups.ts";
 import type { Lane } from "../limits/lanes.ts";
-import { freeGroup } from "../line/line.ts";
 import { rowsBy, TASK_OF } from "../statements/look-up.ts";
-import { DROP_NOTES_FLOOR, notes } from "../line/inbox-floor.ts";
 import { RANK } from "../statements/rank.ts";
-import { cancelRest, losePartsOf } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";
+import { enterFirstState, type NewTaskRow } from "./first-state.ts";
+import { freeGroups } from "./free-groups.ts";
+import { DROP_INBOX_FLOOR, inboxEntries } from "./inbox-floor.ts";
+import { freeGroup } from "./line.ts";
 
 /**
- * Processes the inbox entries that callers' transactions have left. batch/store.ts calls it when the header reports
- * entries.
+ * Processes the inbox entries that callers' transactions have left: tasks to put into their first state, and groups to
+ * free. batch/store.ts calls it when the header reports entries; find-task.ts when a task has no state yet.
  */
 
 interface InboxRow {
   n: number;
+  /** Null: the entry frees a group, or corrects a cost. */
   seq: number | null;
   due: number | null;
   queue: number;
@@ -33,16 +34,15 @@ interface InboxRow {
   of_run: boolean;
 }
 
-/** Rows that one batch takes up: the next one goes on. */
+/** Entries that one statement processes. */
 const MOST = 1_000;
 
-/** The first of those that are meant. */
-const first = (meant: string): string =>
-  `SELECT n FROM (${notes("n, queue")}) AS notes WHERE ${meant} ORDER BY n LIMIT $1`;
+const first = (condition: string): string =>
+  `SELECT n FROM (${inboxEntries("n, queue")}) AS entry WHERE ${condition} ORDER BY n LIMIT $1`;
 const WITH_TASK = `LEFT JOIN ${TASK_OF("inbox")} ON true`;
 const GROUP = `coalesce(task.group_key, inbox.group_key)`;
 
-const takeUpRows = (mine: string): string => `
+const takeEntries = (mine: string): string => `
   WITH mine AS MATERIALIZED (${mine}), taken AS (
     DELETE FROM dibs.inbox WHERE ctid = ANY (ARRAY (SELECT place FROM mine))
     RETURNING n, task, due, queue, group_key, cost, spent, started_at)
@@ -51,66 +51,67 @@ const takeUpRows = (mine: string): string => `
     task.expires_at, task.idempotency_key,
     EXISTS ${rowsBy("run_part", { task: "taken.task" }, { columns: "1" })} AS of_run
   FROM taken LEFT JOIN ${TASK_OF("taken")} ON true ORDER BY taken.n`;
-/** What others are about to take up is left to them, and with it what came to one of its groups after it. */
-const TAKE_UP = takeUpRows(`
+/** Skips entries that another batch has locked, and later entries of the same group: a group keeps its order. */
+const TAKE_FREE = takeEntries(`
   WITH free AS MATERIALIZED (
     SELECT ctid AS place, n, task, queue, group_key FROM dibs.inbox
     WHERE n = ANY (ARRAY (${first("queue <> ALL ($2::int4[])")}))
     ORDER BY n FOR UPDATE SKIP LOCKED
   ), passed AS MATERIALIZED (
-    SELECT inbox.n, inbox.queue, ${GROUP} AS group_key FROM (${notes("n, task, queue, group_key")}) AS inbox ${WITH_TASK}
+    SELECT inbox.n, inbox.queue, ${GROUP} AS group_key FROM (${inboxEntries("n, task, queue, group_key")}) AS inbox ${WITH_TASK}
     WHERE n < (SELECT max(n) FROM free) AND n NOT IN (SELECT n FROM free)
   )
   SELECT inbox.place FROM free AS inbox ${WITH_TASK}
   WHERE NOT EXISTS (
     SELECT 1 FROM passed WHERE passed.queue = inbox.queue AND passed.group_key = ${GROUP} AND passed.n < inbox.n)`);
-/** Waits for them: what is added to a group comes behind what was committed to it before. */
-const TAKE_UP_ALL = takeUpRows(
+/** Waits for entries that another batch has locked. */
+const TAKE_ALL = takeEntries(
   `SELECT ctid AS place FROM dibs.inbox WHERE n = ANY (ARRAY (${first("queue = ANY ($2::int4[])")})) ORDER BY n FOR UPDATE`,
 );
-/** The same whatever floor there is: it is found by nothing else. */
-const TAKE_UP_FROM_FRONT = takeUpRows(
+/** As TAKE_ALL, and ignores the inbox floor. */
+const TAKE_FROM_FRONT = takeEntries(
   `SELECT ctid AS place FROM dibs.inbox WHERE n = ANY (ARRAY (
     SELECT n FROM dibs.inbox WHERE queue = ANY ($2::int4[]) ORDER BY n LIMIT $1)) ORDER BY n FOR UPDATE`,
 );
-const QUEUES = `SELECT DISTINCT queue FROM (${notes("queue")}) AS notes`;
+const QUEUES = `SELECT DISTINCT queue FROM (${inboxEntries("queue")}) AS entry`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
 
-/** With notes in hand a batch waits for locks no longer than about as long as one takes. */
+/** A batch that holds entries waits for a lock about as long as a batch takes. */
 const LONGEST_WAIT_MS = 100;
 
 /**
- * Takes up what transactions of others have committed, before anything else of a batch: whoever was told of such a
- * commit finds what it brought. Within them nothing was locked that others need, such as a group's row.
+ * Processes entries before the operations of a batch, so that a process that was notified of the caller's commit finds
+ * what it added. The caller's transaction has locked nothing that others need, such as a group's row.
  *
- * Until this batch commits nobody else has it. Should that have to wait for a transaction of a caller's, which may have an
- * idempotency key or a claim for as long as it likes, the batch is undone, and the notes are taken up by themselves
- * (store.ts).
+ * No other batch sees these entries until this one commits. If this batch has to wait for a caller's transaction, which
+ * may hold an idempotency key or a claim for as long as it likes, it is rolled back, and the entries are processed in a
+ * transaction of their own (batch/store.ts).
  */
-export async function takeUp(tx: Tx, ops: readonly Op[]): Promise<void> {
-  // A sign of life waits for nobody.
+export async function processInbox(tx: Tx, ops: readonly Op[]): Promise<void> {
+  // A heartbeat must not wait for locks.
   if (ops.every(({ verb }) => verb === "heartbeat")) return;
-  if (!tx.isAlone) tx.waitNoLongerThan(LONGEST_WAIT_MS);
+  if (!tx.isExclusive) tx.waitNoLongerThan(LONGEST_WAIT_MS);
   const grouped = ops.flatMap(additions).filter(({ groupKey }) => groupKey !== undefined);
-  if (grouped.length > 0) await takeUpAll(tx, await queuesOf(tx, grouped));
-  await takeUpSome(tx, TAKE_UP, tx.queues.hasLimits ? await busyQueues(tx) : []);
+  // What is added to a group comes behind what was committed to it before.
+  if (grouped.length > 0) await processInboxOf(tx, await queuesOf(tx, grouped));
+  await processSome(tx, TAKE_FREE, tx.queues.hasLimits ? await busyQueues(tx) : []);
 }
 
-/** All that has come to these queues. */
-export async function takeUpAll(tx: Tx, queues: readonly number[]): Promise<void> {
-  while ((await takeUpSome(tx, TAKE_UP_ALL, queues)) === MOST);
+/** All entries of these queues. */
+export async function processInboxOf(tx: Tx, queues: readonly number[]): Promise<void> {
+  while ((await processSome(tx, TAKE_ALL, queues)) === MOST);
 }
 
 /**
- * The same of tasks that are known to be there, and of which no note is found: it is below where everybody looks, as it must
- * not be (floors.ts). Nobody else would find it, nor others that are there.
+ * All entries of these queues, below the inbox floor too. For tasks that exist and have no entry above the floor, which
+ * must not happen (floors.ts). It removes the floor, so that other entries below it are found again.
  */
-export async function takeUpFromFront(tx: Tx, queues: readonly number[]): Promise<void> {
-  while ((await takeUpSome(tx, TAKE_UP_FROM_FRONT, queues)) === MOST);
-  tx.send(DROP_NOTES_FLOOR);
+export async function processInboxFromFront(tx: Tx, queues: readonly number[]): Promise<void> {
+  while ((await processSome(tx, TAKE_FROM_FRONT, queues)) === MOST);
+  tx.send(DROP_INBOX_FLOOR);
 }
 
-/** What it adds, as far as it says so itself. */
+/** What an operation adds, as far as the operation names it. */
 function additions(op: Op): readonly Addition[] {
   if (op.verb === "add") return op.tasks;
   if (op.verb === "publish") return [op.message];
@@ -118,44 +119,40 @@ function additions(op: Op): readonly Addition[] {
   return op.verb === "settle" && op.settlement.kind === "done" ? (op.settlement.adds ?? []) : [];
 }
 
-/** Where what is published will go shows only later: it may be any of those that something has come to. */
+/** The queues of a published message are not known yet: every queue that has entries counts. */
 async function queuesOf(tx: Tx, added: readonly Addition[]): Promise<number[]> {
   const names = added.flatMap((each) => ("queue" in each ? each.queue : []));
-  const anyones = names.length < added.length ? await withNotes(tx) : [];
-  return [...new Set([...names.flatMap((name) => tx.queues.named(name)?.id ?? []), ...anyones])];
+  const others = names.length < added.length ? await queuesWithEntries(tx) : [];
+  return [...new Set([...names.flatMap((name) => tx.queues.named(name)?.id ?? []), ...others])];
 }
 
-async function withNotes(tx: Tx): Promise<number[]> {
+async function queuesWithEntries(tx: Tx): Promise<number[]> {
   return (await tx.all<{ queue: number }>(QUEUES)).map(({ queue }) => queue);
 }
 
-/** Those with limits whose gates are not to be had: whoever has one may be waiting for somebody who waits for us. */
+/** Queues with limits whose gate another transaction holds: that one may wait for a lock of this transaction. */
 async function busyQueues(tx: Tx): Promise<number[]> {
-  const there = new Set(await withNotes(tx));
+  const withEntries = new Set(await queuesWithEntries(tx));
   const busy: number[] = [];
   for (const queue of tx.queues.all) {
     if (!queue.limited) continue;
-    const isThere = there.has(queue.id);
-    if (isThere && (await tx.limits.tryToHold(queue))) continue;
+    const hasEntries = withEntries.has(queue.id);
+    if (hasEntries && (await tx.limits.tryToHold(queue))) continue;
     busy.push(queue.id);
-    if (isThere) tx.leftInboxEntries = true;
+    if (hasEntries) tx.batch.noteInboxLeft();
   }
   return busy;
 }
 
-/** Answers how many. */
-async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promise<number> {
+/** Returns the number of entries. */
+async function processSome(tx: Tx, sql: string, queues: readonly number[]): Promise<number> {
   const rows = await tx.take<InboxRow>(sql, MOST, queues);
-  // One may be newer than what this batch has read of the queues.
-  await tx.queues.learn(rows.map(({ queue }) => queue));
+  // A queue may have been made after this batch read the queues.
+  await tx.queues.load(rows.map(({ queue }) => queue));
   const known = rows.filter((row) => tx.queues.ifAny(row.queue));
   const lost = rows.filter((row) => !tx.queues.ifAny(row.queue)).flatMap((row) => row.seq ?? []);
-  // Their queue was dropped before they came, and the runs that they begin are over.
-  if (lost.length > 0) {
-    await cancelRest(tx, await losePartsOf(tx, lost));
-    tx.send(DELETE_TASKS, lost);
-  }
-  await lineUpAdded(
+  if (lost.length > 0) await removeLost(tx, lost);
+  await enterAdded(
     tx,
     known.filter((row) => row.seq !== null),
   );
@@ -172,11 +169,17 @@ async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promi
   return rows.length;
 }
 
-async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
-  const newcomers = rows.map((row): NewTaskRow => {
+/** Tasks whose queue was dropped before their transaction committed. The runs that they begin are over. */
+async function removeLost(tx: Tx, seqs: number[]): Promise<void> {
+  for (const run of await losePartsOf(tx, seqs)) await endRun(tx, run, "cancelled", null);
+  tx.send(DELETE_TASKS, seqs);
+}
+
+async function enterAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
+  const tasks = rows.map((row): NewTaskRow => {
     const queue = tx.queues.of(row.queue);
     tx.counters.flow(queue).added++;
-    reportAdded(tx.hint, [{ queue: queue.name, existing: false }]);
+    reportAdded(tx.batch.hint, [{ queue: queue.name, existing: false }]);
     const taskId = tx.id(row.created_at, row.seq!);
     tx.events.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
     return {
@@ -193,5 +196,5 @@ async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
       ...(row.of_run && { stepped: true }),
     };
   });
-  if (newcomers.length > 0) await takePlaces(tx, newcomers);
+  if (tasks.length > 0) await enterFirstState(tx, tasks);
 }

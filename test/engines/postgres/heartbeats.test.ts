@@ -4,62 +4,62 @@ import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { HeartbeatThread } from "../../../src/engines/postgres/heartbeat/heartbeats.ts";
 import { ground } from "./kit.ts";
 
-test("a thread that ends as soon as it is started is started again after longer and longer, and that is told", async () => {
-  const told: { error: Error; at: number }[] = [];
+test("a heartbeat thread that ends at its start is restarted after longer and longer pauses, and each failure is reported", async () => {
+  const failures: { error: Error; at: number }[] = [];
   const enough = Promise.withResolvers<void>();
   // Without its data it cannot begin.
-  const pulse = new HeartbeatThread(
+  const heartbeats = new HeartbeatThread(
     null as never,
     () => {},
     (error) => {
-      if (told.push({ error, at: performance.now() }) === 5) enough.resolve();
+      if (failures.push({ error, at: performance.now() }) === 5) enough.resolve();
     },
     async () => true,
   );
-  onTestFinished(() => pulse.stop());
-  pulse.join(1, 60_000, 0);
+  onTestFinished(() => heartbeats.stop());
+  heartbeats.join(1, 60_000, 0);
   await enough.promise;
-  expect(told[0]!.error).toBeInstanceOf(TypeError);
+  expect(failures[0]!.error).toBeInstanceOf(TypeError);
   // 20, 40, 80 and 160 ms, whatever else it took.
-  expect(told[4]!.at - told[0]!.at).toBeGreaterThan(299);
+  expect(failures[4]!.at - failures[0]!.at).toBeGreaterThan(299);
 });
 
 test("sessions get heartbeats from the process itself while no thread has started", async () => {
-  const beaten = Promise.withResolvers<number[]>();
-  const pulse = new HeartbeatThread(
+  const sent = Promise.withResolvers<number[]>();
+  const heartbeats = new HeartbeatThread(
     null as never,
     () => {},
     () => {},
     async (sessions) => {
-      beaten.resolve(sessions);
+      sent.resolve(sessions);
       return true;
     },
   );
-  onTestFinished(() => pulse.stop());
-  pulse.join(1, 300, 0);
-  expect(await beaten.promise).toEqual([1]);
+  onTestFinished(() => heartbeats.stop());
+  heartbeats.join(1, 300, 0);
+  expect(await sent.promise).toEqual([1]);
 });
 
-test("sessions get heartbeats from the thread alone once it has started", async () => {
+test("sessions get heartbeats only from the thread once it has started", async () => {
   const { url, schema } = await ground();
-  const beaten = Promise.withResolvers<void>();
+  const sent = Promise.withResolvers<void>();
   let here = 0;
   const link = { url, schema, prepare: true, settings: {}, connectMs: 10_000 };
   await (await openPostgres({ url, schema })).close();
-  const pulse = new HeartbeatThread(
+  const heartbeats = new HeartbeatThread(
     { link, tx: { session: true, durability: "full" }, where: "here", patience: 10_000 },
     (report) => {
-      if ("ran" in report) beaten.resolve();
+      if ("result" in report) sent.resolve();
     },
-    (error) => beaten.reject(error),
+    (error) => sent.reject(error),
     async () => {
       here++;
       return true;
     },
   );
-  onTestFinished(() => pulse.stop());
+  onTestFinished(() => heartbeats.stop());
   // The thread takes less than the ten seconds until its first beat is due: this one is due at once.
-  pulse.join(1, 30_000, systemClock.read().awake - 15_000);
-  await beaten.promise;
+  heartbeats.join(1, 30_000, systemClock.read().awake - 15_000);
+  await sent.promise;
   expect(here).toBe(0);
 });
