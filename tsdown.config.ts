@@ -2,8 +2,8 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { defineConfig, type Rolldown } from "tsdown";
 
 /**
- * The sources name a thread's file as it is when they run unbuilt: `new URL("./thread.ts", import.meta.url)`.
- * This builds that file too, beside its importer, and gives it its built name there.
+ * The sources name a thread's file as it is when they run unbuilt: `new URL("./thread.ts", import.meta.url)`. This
+ * builds that file too, and gives it its built name there.
  */
 const threads: Rolldown.Plugin = {
   name: "threads",
@@ -11,8 +11,8 @@ const threads: Rolldown.Plugin = {
     return code.replaceAll(
       /new URL\(\s*"(\.{1,2}\/[^"]+)\.ts",\s*import\.meta\.url,?\s*\)/g,
       (_, path: string) => {
-        this.emitFile({ type: "chunk", id: fileURLToPath(new URL(`${path}.ts`, pathToFileURL(importer))) });
-        return `new URL("${path}.js", import.meta.url)`;
+        const id = fileURLToPath(new URL(`${path}.ts`, pathToFileURL(importer)));
+        return `new URL(import.meta.ROLLUP_FILE_URL_${this.emitFile({ type: "chunk", id })})`;
       },
     );
   },
@@ -26,8 +26,8 @@ export default defineConfig({
   fixedExtension: false,
   platform: "node",
   target: "node22.14",
-  // A file for each source file, so that a thread's file lies where its importer looks for it.
-  unbundle: true,
+  // Bundled: Node needs 0.5 ms for each file, in each thread. With a file for each source file, a command of the shell
+  // started in 310 ms instead of 220.
   dts: true,
   plugins: [threads],
 });

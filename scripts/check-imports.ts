@@ -11,6 +11,8 @@ interface Row {
   folders: string[] | "anything";
   /** Whether Node's own modules may be imported. */
   node: boolean;
+  /** False: not even files of its own folder. */
+  own?: false;
   /** npm packages that may be imported. */
   packages?: string[] | "anything";
   /** npm packages of which only types may be imported. */
@@ -38,21 +40,30 @@ const TABLE: Record<string, Row> = {
   client: { folders: ["core", "protocol"], node: true, packages: ["ws"] },
   // The port, over which api and worker are written, is core/port.ts.
   worker: { folders: ["core"], node: true },
+  programs: { folders: ["core", "worker"], node: true },
   api: {
-    folders: ["core", "worker"],
+    folders: ["core", "worker", "pools"],
     node: true,
     // Only types of the tracing API: trace.ts loads it if a tracer is registered.
     types: ["@standard-schema/spec", "@opentelemetry/api"],
   },
+  pools: { folders: ["core"], node: true },
+  // The decision is a pure function: a simulation must get from it what a real pool gets.
+  "pools/decide.ts": { folders: ["core"], node: false, own: false },
+  "pools/advise.ts": { folders: ["core"], node: false },
+  "pools/simulate.ts": { folders: ["core"], node: false },
   // The one file of the library that turns an address into an engine behind a broker, or into a client.
-  "api/open.ts": { folders: ["core", "worker", "broker", "engine", "engines/*", "client"], node: true },
+  "api/open.ts": {
+    folders: ["core", "worker", "pools", "broker", "engine", "engines/*", "client"],
+    node: true,
+  },
   transfer: { folders: ["core", "engine"], node: true },
   // The file of it that turns an address into a store.
   "transfer/open.ts": { folders: ["core", "engine", "engines/*"], node: true },
   testing: { folders: ["core", "api"], node: true },
   server: { folders: "anything", node: true, packages: "anything" },
   cli: { folders: "anything", node: true, packages: "anything" },
-  "index.ts": { folders: ["api", "core", "worker"], node: false },
+  "index.ts": { folders: ["api", "core", "pools", "worker"], node: false },
 };
 
 /**
@@ -140,8 +151,9 @@ function judgeFile(
   const own = folderOf(path);
   const folder = folderOf(target);
   if (folder === own && ENGINES_IN_PARTS.has(own)) return typeOnly ? undefined : judgePart(own, path, target);
-  if (folder === own || row.folders.some((each) => matches(each, folder))) return undefined;
-  return `${name} may import ${list(row.folders)}${own === "" ? "" : " and its own files"}, not ${folder || target}`;
+  if ((folder === own && row.own !== false) || row.folders.some((each) => matches(each, folder)))
+    return undefined;
+  return `${name} may import ${list(row.folders)}${own === "" || row.own === false ? "" : " and its own files"}, not ${folder || target}`;
 }
 
 /** Both files are in the same engine. */

@@ -16,7 +16,7 @@ const DEMO = fileURLToPath(new URL("../examples/demo/main.ts", import.meta.url))
 // The output is for people, so routine log lines are left out.
 process.env["DIBS_LOG_LEVEL"] ??= "warn";
 
-const command = serveCommand({ dibs: "npx node src/cli/main.ts", start: startDemo })
+const command = serveCommand({ dibs: "./dibs", start: startDemo })
   .name("npm start --")
   .option("--demo [seconds]", "the demo's traffic beside the server, for 45 s unless set");
 

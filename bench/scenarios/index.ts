@@ -24,6 +24,8 @@ import { processes } from "./processes.ts";
 import { queues } from "./queues.ts";
 import { readers } from "./readers.ts";
 import { scaling } from "./scaling.ts";
+import { programs } from "./programs.ts";
+import { shell } from "./shell.ts";
 import { stampede } from "./stampede.ts";
 import { startUp } from "./start-up.ts";
 import { topics } from "./topics.ts";
@@ -54,6 +56,8 @@ export const SCENARIOS: readonly Scenario[] = [
   stampede,
   connected,
   readers,
+  shell,
+  programs,
   postgresDepth,
   postgresStatistics,
   postgresMany,

@@ -11,4 +11,5 @@ try {
   process.stderr.write(`dibs: ${(error as Error).message}\n`);
   process.exit(EXIT.failed);
 }
-await import("./program.ts");
+const { main } = await import("./program.ts");
+await main();

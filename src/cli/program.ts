@@ -1,36 +1,38 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { Command } from "commander";
-import { addCommand } from "./commands/add.ts";
-import { exportCommand } from "./commands/export.ts";
-import { importCommand } from "./commands/import.ts";
-import { moveCommand } from "./commands/move.ts";
-import { queuesCommand } from "./commands/queues.ts";
-import { serveCommand } from "./commands/serve.ts";
-import { tokensCommand } from "./commands/tokens.ts";
-import { unholdCommand } from "./commands/unhold.ts";
-import { describeExits, runCommand } from "./run.ts";
+import { describeExits } from "./exit.ts";
+import { runCommand } from "./run.ts";
+import { loadVerb, VERBS } from "./verbs.ts";
 
-/** Next to `src` in a clone, and next to `dist` in the package. */
-const packageFile = join(import.meta.dirname, "../../package.json");
-const { version } = JSON.parse(readFileSync(packageFile, "utf8")) as { version: string };
-
-const program = new Command("dibs")
-  .version(version, "-v, --version", "print the version")
-  .description("First to call it gets it: a work queue for agents and background work")
-  .showHelpAfterError("(see --help)")
-  .addHelpText("after", `\nExit codes: ${describeExits()}`);
-
-for (const command of [
-  serveCommand(),
-  addCommand(),
-  queuesCommand(),
-  unholdCommand(),
-  exportCommand(),
-  importCommand(),
-  moveCommand(),
-  tokensCommand(),
-]) {
-  program.addCommand(command);
+/**
+ * The command line of `dibs`, which main.ts starts. Only the verb that is used is loaded. The others are there with
+ * their descriptions, for --help and for suggestions.
+ */
+export async function buildProgram(args: readonly string[]): Promise<Command> {
+  const program = new Command("dibs")
+    .version(readVersion(), "-v, --version", "print the version")
+    .description("First to call it gets it: a work queue for agents and background work")
+    .showHelpAfterError("(see --help)")
+    .addHelpText("after", `\nExit codes: ${describeExits()}`);
+  const used = args[0] === "help" ? args[1] : args[0];
+  for (const verb of VERBS) {
+    const { name, about, group, isHidden = false } = verb;
+    const stub = (): Command => new Command(name).description(about).helpGroup(`${group}:`);
+    program.addCommand(name === used ? await loadVerb(verb) : stub(), { hidden: isHidden });
+  }
+  return program;
 }
-await runCommand(program);
+
+/** From the nearest package.json above: this file is in `src` in a clone, and in a bundle in the package. */
+function readVersion(): string {
+  let folder = import.meta.dirname;
+  while (!existsSync(join(folder, "package.json"))) folder = dirname(folder);
+  return (JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { version: string }).version;
+}
+
+/** Called by main.ts. */
+export async function main(): Promise<void> {
+  const args = process.argv.slice(2);
+  await runCommand(await buildProgram(args), args);
+}

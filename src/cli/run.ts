@@ -1,41 +1,47 @@
 import { type Command, CommanderError } from "commander";
 import { withoutSecrets } from "../core/address.ts";
-import { escapeControls } from "../core/show.ts";
 import { EXIT, exitCodeOf } from "./exit.ts";
+import { didYouMean } from "./nearest.ts";
+import { ignoreBrokenPipe, ReaderGone, say } from "./output.ts";
 
 /** Runs the command line. A failure prints one sentence on standard error and sets an exit code. */
-export async function runCommand(program: Command): Promise<void> {
-  for (const command of [
-    program,
-    ...program.commands,
-    ...program.commands.flatMap((each) => each.commands),
-  ]) {
-    command.exitOverride();
-    // Commander's errors quote arguments, and one of them may be an address.
-    command.configureOutput({ outputError: (text, write) => write(escapeArguments(text)) });
-  }
-  // The reader of the output may stop early, as `head` does. The command completes all the same.
-  process.stdout.on("error", () => {});
+export async function runCommand(program: Command, args: string[] = process.argv.slice(2)): Promise<void> {
+  prepare(program, args);
+  ignoreBrokenPipe();
   try {
-    await program.parseAsync();
+    checkSubcommand(program, args);
+    await program.parseAsync(args, { from: "user" });
   } catch (error) {
     if (error instanceof CommanderError) {
       process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
-    } else {
-      process.stderr.write(`dibs: ${escapeControls((error as Error).message)}\n`);
+    } else if (!(error instanceof ReaderGone)) {
+      say(`dibs: ${(error as Error).message}`);
       process.exitCode = exitCodeOf(error);
     }
   }
 }
 
-function escapeArguments(text: string): string {
-  return process.argv
-    .slice(2)
-    .reduce((shown, each) => shown.replaceAll(each, () => withoutSecrets(each)), text);
+function prepare(command: Command, args: readonly string[]): void {
+  command.exitOverride();
+  // Commander's errors quote arguments, and one of them may be an address.
+  command.configureOutput({ outputError: (text, write) => write(hideSecrets(text, args)) });
+  for (const each of command.commands) prepare(each, args);
 }
 
-export function describeExits(): string {
-  return Object.entries(EXIT)
-    .map(([name, code]) => `${code} ${name}`)
-    .join(", ");
+function hideSecrets(text: string, args: readonly string[]): string {
+  return args.reduce((shown, each) => shown.replaceAll(each, () => withoutSecrets(each)), text);
+}
+
+/**
+ * Refuses a mistyped subcommand of a verb that lists if it is called without one: commander would take it for an
+ * argument of the list.
+ */
+function checkSubcommand(program: Command, [verb, name]: readonly string[]): void {
+  const group = program.commands.find((each) => each.name() === verb);
+  if (!group || group.commands.length === 0 || name === undefined || name.startsWith("-")) return;
+  const names = group.commands.map((each) => each.name());
+  if (name === "help" || names.includes(name)) return;
+  group.error(
+    `error: unknown command '${name}' of dibs ${verb}; it has ${names.join(", ")}.${didYouMean(name, names)}`,
+  );
 }

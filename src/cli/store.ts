@@ -1,14 +1,17 @@
-import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import type { Dibs } from "../api/dibs.ts";
-import { open } from "../api/open.ts";
-import { kindOf, showAddress } from "../core/address.ts";
-import { invalid } from "../core/errors.ts";
-import { escapeControls } from "../core/show.ts";
-import { filePathOf } from "../engine/real-file.ts";
+import { kindOf } from "../core/address.ts";
+import type { QueueSummary } from "../core/port.ts";
+import { checkQueueName } from "../core/queue-name.ts";
+import { show } from "../core/show.ts";
+import { notFound } from "./exit.ts";
+import { didYouMean } from "./nearest.ts";
+import { say } from "./output.ts";
 
+/** The store or server that a command uses. */
 export interface StoreFlags {
   url?: string;
+  schema?: string;
   json?: boolean;
 }
 
@@ -16,17 +19,27 @@ export interface StoreFlags {
 export function withStore(command: Command): Command {
   return command
     .option("--url <url>", "the store or server: a file, postgres://… or http://… (DIBS_URL, or ./dibs.db)")
+    .option("--schema <name>", "PostgreSQL: the schema that contains the tables (DIBS_SCHEMA, or dibs)")
     .option("--json", "print for programs");
 }
 
-/** The store or server that a command is about. */
 export function addressOf(url: string | undefined): string {
   return url ?? (process.env["DIBS_URL"] || "./dibs.db");
 }
 
-/** Opens the store while `work` runs. */
-export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promise<T>): Promise<T> {
-  const dibs = await open(addressOf(flags.url));
+/**
+ * Opens the store while `work` runs. Only a command that adds creates a missing store: for others, a missing one is
+ * probably a typo.
+ */
+export async function useStore<T>(
+  flags: StoreFlags,
+  work: (dibs: Dibs) => Promise<T>,
+  { create = false }: { create?: boolean } = {},
+): Promise<T> {
+  // Loaded only here, so that --help and mistakes are answered at once.
+  const { openBriefly } = await import("../api/open.ts");
+  const address = addressOf(flags.url);
+  const dibs = await openBriefly(address, { create, ...schemaOf(address, flags) });
   try {
     return await work(dibs);
   } finally {
@@ -34,27 +47,36 @@ export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promi
   }
 }
 
-/** A command that only reads must not create a store: a missing one is probably a typo. */
-export function checkStore(flags: StoreFlags): void {
-  const url = addressOf(flags.url);
-  if (kindOf(url) !== "file" || existsSync(filePathOf(url))) return;
-  throw invalid(`There is no store ${showAddress(url)}. Name one with --url or DIBS_URL; an add creates it.`);
+/** Opens the store for a command that works on it for long, and creates a missing one. The caller closes it. */
+export async function openToWork(flags: StoreFlags): Promise<Dibs> {
+  const { open } = await import("../api/open.ts");
+  const address = addressOf(flags.url);
+  return open(address, { ...schemaOf(address, flags), logger: { warn: say, error: say } });
 }
 
-/** The output may come from a hostile server: the terminal must show control characters, not execute them. */
-export function print(line: string): void {
-  process.stdout.write(`${escapeControls(line)}\n`);
+/** DIBS_SCHEMA may be set for other commands: only the flag is refused for another kind of store. */
+function schemaOf(address: string, { schema }: StoreFlags): { schema?: string } {
+  const named = schema ?? (kindOf(address) === "postgres" ? process.env["DIBS_SCHEMA"] : undefined);
+  return named ? { schema: named } : {};
 }
 
-/** Columns for people. Numbers are right-aligned. */
-export function printTable(head: string[], rows: (string | number)[][]): void {
-  const all = [head, ...rows.map((row) => row.map((cell) => escapeControls(String(cell))))];
-  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
-  const isNumber = head.map((_, column) => typeof rows[0]?.[column] === "number");
-  for (const row of all) {
-    const cells = row.map((cell, column) =>
-      isNumber[column] ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!),
-    );
-    print(cells.join("  ").trimEnd());
-  }
+/** A queue that a command names. A missing one is not created: its name is probably a typo. */
+export async function requireQueue(dibs: Dibs, name: string): Promise<QueueSummary> {
+  const [found] = (await dibs.port.queues({ queue: checkQueueName(name) })).items;
+  if (found) return found;
+  const names = await queueNames(dibs);
+  const next = names.length === 0 ? "The store has no queues; dibs add creates one." : "See dibs queues.";
+  throw notFound(`There is no queue ${show(name)}.${didYouMean(name, names)} ${next}`);
+}
+
+/** A worker may start before the first task exists, so a missing queue is only mentioned. */
+export async function mentionMissingQueue(dibs: Dibs, name: string): Promise<void> {
+  const [found] = (await dibs.port.queues({ queue: checkQueueName(name) })).items;
+  if (found) return;
+  const near = didYouMean(name, await queueNames(dibs));
+  say(`dibs: there is no queue ${show(name)} yet; waiting for its first task.${near}`);
+}
+
+async function queueNames(dibs: Dibs): Promise<string[]> {
+  return (await dibs.queues()).map((queue) => queue.name);
 }

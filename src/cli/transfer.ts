@@ -6,6 +6,8 @@ import { Pages } from "../engine/pages.ts";
 import { closedError, isClosed, type TransferStore } from "../engine/transfer.ts";
 import { openTransfer, type OpenOptions } from "../transfer/open.ts";
 import type { Progress, TransferHooks } from "../transfer/run.ts";
+import { count } from "./human.ts";
+import { lineGroups } from "./lines.ts";
 
 /** What export, import and move share: addresses, progress, and how they are stopped. */
 
@@ -81,50 +83,17 @@ export function describe({ tasks, records }: Progress): string {
   return `${count(tasks, "task")} (${count(records, "record")})`;
 }
 
-export function count(number: number, what: string): string {
-  return `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
-}
-
-/** To standard error: standard output is for programs. */
-export function say(line: string): void {
-  process.stderr.write(`${line}\n`);
-}
-
-/** Waits for the reader: no more than a page is in memory. */
-export function writeOut(text: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
-  });
-}
-
 /** Records from lines of JSON, page by page. */
 export async function* readRecords(input: AsyncIterable<Uint8Array>): AsyncGenerator<StoreRecord[]> {
   const pages = new Pages();
   let line = 0;
-  for await (const text of linesOf(input)) {
-    line++;
-    if (text.trim() === "") continue;
-    const page = pages.add(parseRecord(text, line));
-    if (page) yield page;
+  for await (const lines of lineGroups(input)) {
+    for (const text of lines) {
+      line++;
+      if (text.trim() === "") continue;
+      const page = pages.add(parseRecord(text, line));
+      if (page) yield page;
+    }
   }
   yield pages.rest();
-}
-
-const NEWLINE = 10;
-
-/** One line at a time, so that memory stays bounded. */
-async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
-  let begun: Buffer[] = [];
-  for await (const chunk of input) {
-    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    let from = 0;
-    for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, from)) {
-      begun.push(bytes.subarray(from, at));
-      yield Buffer.concat(begun).toString("utf8");
-      begun = [];
-      from = at + 1;
-    }
-    if (from < bytes.length) begun.push(Buffer.from(bytes.subarray(from)));
-  }
-  if (begun.length > 0) yield Buffer.concat(begun).toString("utf8");
 }

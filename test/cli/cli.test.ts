@@ -1,55 +1,14 @@
-import { execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit.ts";
 import { open } from "../../src/index.ts";
 import { freshDatabase, freshSchema } from "../postgres/shared.ts";
-import { bareEnvironment } from "../run/compile-cache.ts";
-
-const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
-
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "dibs-cli-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
-
-function start(folder: string, args: string[], env: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    cwd: folder,
-    env: { ...bareEnvironment(), ...env },
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  return child;
-}
-
-async function dibs(
-  folder: string,
-  args: string[],
-  options: { env?: NodeJS.ProcessEnv; input?: string } = {},
-) {
-  const child = start(folder, args, options.env);
-  const text = { stdout: "", stderr: "" };
-  child.stdout.setEncoding("utf8").on("data", (part: string) => (text.stdout += part));
-  child.stderr.setEncoding("utf8").on("data", (part: string) => (text.stderr += part));
-  child.stdin.end(options.input ?? "");
-  const [code] = (await once(child, "close")) as [number | null];
-  return { code, ...text };
-}
-
-async function serve(folder: string, ...flags: string[]) {
-  const child = start(folder, ["serve", "--port", "0", ...flags]);
-  const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
-  const url = /^dibs listens on (https?:\/\/\S+)$/.exec(line)?.[1];
-  if (url === undefined) throw new Error(`dibs serve said ${line}`);
-  return { child, url };
-}
+import { dibs, makeFolder, serve, start } from "./run-dibs.ts";
 
 test("dibs --version prints the version", async () => {
   const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
@@ -262,7 +221,7 @@ describe("dibs add", () => {
     [["numbers", "1", "--max-attempts", "0"], ""],
     [["numbers", "1", "--cost", "-1"], ""],
     [["numbers", "1", "--url", "localhost:7411"], ""],
-    [["numbers", "-"], "1\n{"],
+    [["numbers", "-"], "1\n{\n"],
     [["no name!", "-"], ""],
     [["numbers", "-", "--ttl", "soon"], "1\n2\n"],
   ])("dibs add with %j and the input %j creates no store", async (args, input) => {
@@ -285,6 +244,48 @@ describe("dibs add", () => {
     child.stdin.end("1\n".repeat(1_200));
     expect(await once(child, "close")).toEqual([0, null]);
     expect((await dibs(folder, ["queues"])).stdout).toMatch(/numbers +1200 /);
+  });
+
+  test("dibs add - adds each line when it arrives, and the first Ctrl-C stops it after that", async () => {
+    const folder = makeFolder();
+    const child = start(folder, ["add", "numbers", "-"]);
+    const ids = createInterface({ input: child.stdout });
+    const stderr: string[] = [];
+    child.stderr.setEncoding("utf8").on("data", (part: string) => stderr.push(part));
+    for (const line of ["1\n", '{"n":2}\n']) {
+      child.stdin.write(line);
+      await once(ids, "line");
+    }
+    child.kill("SIGINT");
+    expect(await once(child, "close")).toEqual([EXIT.interrupted, null]);
+    expect(stderr.join("")).toBe("dibs: Stopped after 2 tasks.\n");
+    expect((await dibs(folder, ["queues"])).stdout).toMatch(/numbers +2 /);
+  });
+
+  test("dibs add --file adds a task for every line of the file", async () => {
+    const folder = makeFolder();
+    writeFileSync(join(folder, "tasks.jsonl"), '1\n\n"two"\n3');
+    const { stdout, stderr } = await dibs(folder, ["add", "numbers", "--file", "tasks.jsonl"]);
+    expect(stdout.trim().split("\n")).toHaveLength(3);
+    expect(stderr).toBe("");
+    expect(await dibs(folder, ["add", "numbers", "--file", "no.jsonl"])).toMatchObject({
+      ...{ code: EXIT.usage, stderr: expect.stringContaining("no.jsonl cannot be read (ENOENT)") },
+    });
+    expect(await dibs(folder, ["add", "numbers", "1", "--file", "tasks.jsonl"])).toMatchObject({
+      ...{ code: EXIT.usage, stderr: expect.stringContaining("Name only one") },
+    });
+  });
+
+  test("dibs add says which line is not JSON, and how many tasks were added before it", async () => {
+    const folder = makeFolder();
+    const child = start(folder, ["add", "numbers", "-"]);
+    const stderr: string[] = [];
+    child.stderr.setEncoding("utf8").on("data", (part: string) => stderr.push(part));
+    child.stdin.write("1\n");
+    await once(child.stdout, "data");
+    child.stdin.end("{\n");
+    expect(await once(child, "close")).toEqual([EXIT.usage, null]);
+    expect(stderr.join("")).toMatch(/^dibs: Line 2 is not JSON: "{".* 1 task before it was added\./);
   });
 
   test("dibs add - adds a task for every line of standard input", async () => {

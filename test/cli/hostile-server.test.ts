@@ -56,15 +56,29 @@ const depth = Object.fromEntries(
   ].map((state) => [state, 0]),
 );
 
+const NO_TRAFFIC = {
+  ...{
+    oldestAge: null,
+    failureRate: null,
+    serviceTime: null,
+    waitTime: null,
+    serviceTimes: null,
+    workers: 0,
+  },
+  rates: { windowMs: 60_000, addedPerSecond: 0, donePerSecond: 0, failedPerSecond: 0 },
+};
+
 test.each<[string, string[]]>([
   ["for people", []],
   ["for programs", ["--json"]],
 ])("a hostile server's names are printed without control characters, %s", async (_, flags) => {
   const queue = { name: "q", policy: {}, paused: false, createdAt: 0 };
-  const stats = { queue: EVIL, paused: false, depth, workers: 0, heldBack: { by: EVIL, until: null } };
-  const url = await serve((socket, verb, id) =>
-    socket.send(["ok", id, verb === "queues" ? [queue] : stats] as never),
-  );
+  const stats = { queue: EVIL, paused: false, depth, ...NO_TRAFFIC, heldBack: { by: EVIL, until: null } };
+  const answers: Record<string, unknown> = {
+    queues: { items: [queue], next: null },
+    workers: { items: [], next: null },
+  };
+  const url = await serve((socket, verb, id) => socket.send(["ok", id, answers[verb] ?? stats] as never));
   const { code, stdout } = await dibs("queues", "--url", url, ...flags);
   expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining("owned") });
   expect(stdout).not.toMatch(OBEYED);

@@ -56,7 +56,7 @@ async function run(name: string, ...args: string[]): Promise<string> {
   return stdout;
 }
 
-test("every example is listed here", () => {
+test("every example in the folder is in the list of tested ones", () => {
   const names = globSync("*.ts", { cwd: examples }).map((file) => basename(file, ".ts"));
   expect(Object.keys(SAYS)).toEqual(names.toSorted());
 });

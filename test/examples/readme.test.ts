@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { ERROR_CODES } from "../../src/core/errors.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -106,12 +106,10 @@ test("all code in the documents has the right types", async () => {
   expect(said).toBe("");
 });
 
-describe.each(programs)("the program at $where", ({ code }) => {
-  test("the program in the document runs", async () => {
-    const path = join(folder, `run-${programs.findIndex((program) => program.code === code)}.ts`);
-    writeFileSync(path, withSources(code));
-    await run(process.execPath, [path], { cwd: folder, timeout: 20_000 });
-  });
+test.each(programs)("the program at $where runs", async ({ code }) => {
+  const path = join(folder, `run-${programs.findIndex((program) => program.code === code)}.ts`);
+  writeFileSync(path, withSources(code));
+  await run(process.execPath, [path], { cwd: folder, timeout: 20_000 });
 });
 
 function withSources(code: string): string {

@@ -15,6 +15,8 @@ import { Subscription } from "../../src/api/subscription.ts";
 import { Topic } from "../../src/api/topic.ts";
 import { AddedTaskHandle, TaskHandle } from "../../src/api/task-handle.ts";
 import { DEFAULT_POLICY } from "../../src/core/policy.ts";
+import { Alerts } from "../../src/pools/alerts.ts";
+import { Pool } from "../../src/pools/pool.ts";
 import { ManualClock } from "../../src/testing/index.ts";
 import { Claim } from "../../src/worker/claim.ts";
 import { Task } from "../../src/worker/task.ts";
@@ -28,6 +30,7 @@ const reference = ["api.md", "errors.md"]
 const INTERNAL = [
   "constructor",
   "startWorker",
+  "startPool",
   "warnOnce",
   "settleAs",
   "storeError",
@@ -59,6 +62,8 @@ const held = {
   Claim,
   Task,
   Worker,
+  Pool,
+  Alerts,
   ManualClock,
 };
 

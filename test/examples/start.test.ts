@@ -39,7 +39,7 @@ function start(context: TestContext, ...flags: string[]) {
 }
 
 describe.concurrent("npm start", { timeout: 60_000 }, () => {
-  test("npm start is this program", () => {
+  test("npm start runs scripts/start.ts", () => {
     const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
       scripts: Record<string, string>;
     };
@@ -52,8 +52,7 @@ describe.concurrent("npm start", { timeout: 60_000 }, () => {
     expect(existsSync(join(folder, "dibs.db"))).toBe(true);
     const shown: string[] = [];
     for (const line of tries!.trim().split("\n")) {
-      const command = line.trim().replace("npx node", process.execPath);
-      const { stdout } = await promisify(execFile)("bash", ["-c", command], { cwd: root });
+      const { stdout } = await promisify(execFile)("bash", ["-c", line.trim()], { cwd: root });
       shown.push(stdout);
     }
     expect(shown[0]).toMatch(/^[0-9a-f-]{36}\n$/);

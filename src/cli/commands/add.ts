@@ -1,24 +1,31 @@
-import { createInterface } from "node:readline";
-import { Command, InvalidArgumentError } from "commander";
+import { createReadStream, existsSync } from "node:fs";
+import { Command } from "commander";
 import type { AddOptions } from "../../api/add-options.ts";
-import type { Dibs } from "../../api/dibs.ts";
 import type { Queue } from "../../api/queue.ts";
 import type { AddedTaskHandle } from "../../api/task-handle.ts";
 import { kindOf } from "../../core/address.ts";
-import type { Duration } from "../../core/duration.ts";
 import { invalid } from "../../core/errors.ts";
-import { show } from "../../core/show.ts";
-import { addressOf, print, type StoreFlags, useStore, withStore } from "../store.ts";
+import { checkQueueName } from "../../core/queue-name.ts";
+import { filePathOf } from "../../engine/real-file.ts";
+import { AddProgress } from "../add-progress.ts";
+import { ShellError } from "../exit.ts";
+import { count } from "../human.ts";
+import { onInterrupt } from "../interrupt.ts";
+import { lineGroups } from "../lines.ts";
+import { print, printJson, say } from "../output.ts";
+import { addressOf, type StoreFlags, useStore, withStore } from "../store.ts";
+import { duration, nameAndValue, parseJson, wholeNumber } from "../values.ts";
 
 /** Lines per commit, and per frame on the wire. */
 const BATCH = 500;
 
 interface Flags extends StoreFlags {
+  file?: string;
   priority?: number;
-  delay?: Duration;
+  delay?: number;
   group?: string;
   key?: string;
-  ttl?: Duration;
+  ttl?: number;
   maxAttempts?: number;
   cost?: number;
   urgent?: boolean;
@@ -27,80 +34,134 @@ interface Flags extends StoreFlags {
 
 export function addCommand(): Command {
   const command = new Command("add")
-    .description("add a task or, with -, one task for each line of JSON on standard input")
-    .argument("<queue>", "the queue's name")
-    .argument("[json]", "the payload; default null", "null")
+    .argument("<queue>", "the queue's name; a new one is created")
+    .argument(
+      "[json]",
+      "the payload; default null. With -, each line of standard input is the payload of a task",
+    )
+    .option("--file <path>", "each line of this file is the payload of a task")
     .option("--priority <number>", "higher first", wholeNumber)
-    .option("--delay <duration>", "do not start before this, such as 10s")
+    .option("--delay <duration>", "do not start before this, such as 10s", duration)
     .option("--group <key>", "tasks with the same key run in order, one at a time")
     .option("--key <key>", "an idempotency key: the same one returns the same task")
-    .option("--ttl <duration>", "the task expires if no worker has started it by then")
+    .option("--ttl <duration>", "the task expires if no worker has started it by then", duration)
     .option("--max-attempts <number>", "after this many failures it is a dead letter", wholeNumber)
     .option("--cost <number>", "its cost in rate limits with a unit", wholeNumber)
     .option("--urgent", "start before all other tasks, and also outside the queue's window")
-    .option("--header <name=value...>", "a header of the task", header);
+    .option("--header <name=value...>", "a header of the task", nameAndValue);
   return withStore(command).action(run);
 }
 
-async function run(name: string, json: string, flags: Flags): Promise<void> {
+async function run(name: string, json: string | undefined, flags: Flags): Promise<void> {
+  checkQueueName(name);
+  if (flags.file !== undefined && json !== undefined)
+    throw invalid("A payload and --file are both given. Name only one.");
+  if (json === "-" || flags.file !== undefined) return addLines(name, flags);
+  const data = parseJson(json ?? "null", "The payload");
+  const add = (queue: Queue) => queue.add(data, optionsOf(flags));
+  await rehearse(flags, name, add);
+  await useStore(flags, async (dibs) => report([await add(dibs.queue(name))], flags), { create: true });
+}
+
+/** Each line is added as it arrives. Nothing is added of a group of lines with one that is not JSON. */
+async function addLines(name: string, flags: Flags): Promise<void> {
+  if (flags.key !== undefined) throw invalid("--key is for a single task: all lines would be the same task.");
   const options = optionsOf(flags);
-  if (json === "-" && flags.key !== undefined)
-    throw invalid("--key cannot be used with -: all lines would be the same task.");
-  const batches = json === "-" ? readBatches() : oneBatch(parse(json, "The payload"));
-  const first = (await batches.next()).value ?? [];
-  await rehearse(flags, (dibs) => addAll(dibs.queue(name), first, options));
-  await useStore(flags, async (dibs) => {
-    const queue = dibs.queue(name);
-    report(await addAll(queue, first, options), flags);
-    for await (const batch of batches) report(await addAll(queue, batch, options), flags);
-  });
+  const input = flags.file === undefined ? process.stdin : createReadStream(flags.file);
+  const interrupt = onInterrupt("Stopping after the tasks that were read");
+  interrupt.signal.addEventListener("abort", () => input.destroy());
+  const progress = new AddProgress(flags.json === true);
+  const batches = readBatches(input, flags.file, progress, interrupt.signal);
+  const first = await batches.next();
+  if (first.done) {
+    if (interrupt.signal.aborted) throw new ShellError("interrupted", "Stopped. Nothing was added.");
+    return say("Nothing was added: there was no line to read.");
+  }
+  await rehearse(flags, name, (queue) => addAll(queue, first.value, options));
+  const addBatch = async (queue: Queue, batch: unknown[]): Promise<void> => {
+    const tasks = await addAll(queue, batch, options);
+    if (progress.printsIds) report(tasks, flags);
+    progress.added(tasks.length);
+  };
+  try {
+    await useStore(
+      flags,
+      async (dibs) => {
+        const queue = dibs.queue(name);
+        await addBatch(queue, first.value);
+        for await (const batch of batches) await addBatch(queue, batch);
+      },
+      { create: true },
+    );
+  } finally {
+    progress.end(name);
+    input.destroy();
+  }
+  if (interrupt.signal.aborted)
+    throw new ShellError("interrupted", `Stopped after ${count(progress.total, "task")}.`);
+}
+
+async function* readBatches(
+  input: AsyncIterable<Uint8Array>,
+  file: string | undefined,
+  progress: AddProgress,
+  stop: AbortSignal,
+): AsyncGenerator<unknown[], void> {
+  let line = 0;
+  const parseLine = (text: string): unknown => {
+    try {
+      return parseJson(text, `Line ${line}`);
+    } catch (error) {
+      const before =
+        progress.total === 0
+          ? "Nothing was added"
+          : `${count(progress.total, "task")} before it ${progress.total === 1 ? "was" : "were"} added`;
+      throw invalid(
+        `${(error as Error).message} ${before}. Each line is one task; for one payload of several lines: dibs add QUEUE "$(cat FILE)"`,
+      );
+    }
+  };
+  try {
+    for await (const lines of lineGroups(input)) {
+      const payloads: unknown[] = [];
+      for (const text of lines) {
+        line++;
+        if (text.trim() !== "") payloads.push(parseLine(text));
+      }
+      for (let from = 0; from < payloads.length; from += BATCH) yield payloads.slice(from, from + BATCH);
+    }
+  } catch (error) {
+    if (stop.aborted) return;
+    const { code } = error as NodeJS.ErrnoException;
+    if (file === undefined || typeof code !== "string" || !/^E[A-Z]+$/.test(code)) throw error;
+    throw invalid(`The file ${file} cannot be read (${code}).`);
+  }
 }
 
 /** Adds in memory first: a refused payload must not create a store, or a schema in PostgreSQL. */
-async function rehearse({ url }: Flags, work: (dibs: Dibs) => Promise<unknown>): Promise<void> {
-  // A server's store exists, and the server checks the payload.
-  if (kindOf(addressOf(url)) !== "server") await useStore({ url: ":memory:" }, work);
+async function rehearse(flags: Flags, name: string, add: (queue: Queue) => Promise<unknown>): Promise<void> {
+  const address = addressOf(flags.url);
+  const kind = kindOf(address);
+  // A server's store exists.
+  if (kind === "server" || (kind === "file" && existsSync(filePathOf(address)))) return;
+  await useStore({ url: ":memory:" }, (dibs) => add(dibs.queue(name)), { create: true });
 }
 
 /** For a single payload, add() is used: its error does not contain an index. */
 async function addAll(queue: Queue, batch: unknown[], options: AddOptions): Promise<AddedTaskHandle[]> {
   if (batch.length === 1) return [await queue.add(batch[0], options)];
-  return batch.length === 0 ? [] : queue.addMany(batch.map((data) => ({ data, ...options })));
-}
-
-async function* oneBatch(data: unknown): AsyncGenerator<unknown[], void> {
-  yield [data];
-}
-
-async function* readBatches(): AsyncGenerator<unknown[], void> {
-  let batch: unknown[] = [];
-  let line = 0;
-  for await (const text of createInterface({ input: process.stdin })) {
-    line++;
-    if (text.trim() === "") continue;
-    batch.push(parse(text, `Line ${line}`));
-    if (batch.length < BATCH) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
+  return queue.addMany(batch.map((data) => ({ data, ...options })));
 }
 
 function report(tasks: AddedTaskHandle[], { json = false }: Flags): void {
-  for (const { id, existing } of tasks) print(json ? JSON.stringify({ id, existing }) : id);
+  for (const { id, existing } of tasks) {
+    if (json) printJson({ id, existing });
+    else print(id);
+  }
 }
 
-function optionsOf({
-  priority,
-  delay,
-  group,
-  key,
-  ttl,
-  maxAttempts,
-  cost,
-  urgent,
-  header,
-}: Flags): AddOptions {
+function optionsOf(flags: Flags): AddOptions {
+  const { priority, delay, group, key, ttl, maxAttempts, cost, urgent, header } = flags;
   return {
     ...(priority !== undefined && { priority }),
     ...(delay !== undefined && { delay }),
@@ -112,23 +173,4 @@ function optionsOf({
     ...(urgent !== undefined && { urgent }),
     ...(header !== undefined && { headers: header }),
   };
-}
-
-function parse(text: string, what: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw invalid(`${what} is not JSON: ${show(text)}. A text needs its quotes: '"hello"'.`);
-  }
-}
-
-function wholeNumber(text: string): number {
-  if (/^-?\d+$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("It must be a whole number.");
-}
-
-function header(text: string, before: Record<string, string> = {}): Record<string, string> {
-  const at = text.indexOf("=");
-  if (at < 1) throw new InvalidArgumentError("It must be a name and a value, such as type=invoice.");
-  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
 }

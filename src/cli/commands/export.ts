@@ -1,7 +1,8 @@
 import { Command } from "commander";
 import { formatRecord } from "../../core/record-lines.ts";
 import { exportRecords } from "../../transfer/move.ts";
-import { addressOf, checkNotClosed, describe, say, watch, withTransfer, writeOut } from "../transfer.ts";
+import { say, write } from "../output.ts";
+import { addressOf, checkNotClosed, describe, watch, withTransfer } from "../transfer.ts";
 
 interface Flags {
   url?: string;
@@ -10,7 +11,6 @@ interface Flags {
 
 export function exportCommand(): Command {
   return new Command("export")
-    .description("write everything in a store to standard output, as lines of JSON: dibs export STORE > FILE")
     .argument("[store]", "a file or a postgres:// address")
     .option("--url <url>", "the store, as an option (DIBS_URL)")
     .option("--schema <name>", "PostgreSQL: the schema that contains the tables", undefined)
@@ -30,7 +30,7 @@ async function run(given: string | undefined, { url, schema }: Flags): Promise<v
         if (!process.stdout.isTTY) watched.hooks.onProgress?.(now);
       };
       for await (const page of exportRecords(store, { ...watched.hooks, onProgress }))
-        await writeOut(page.map((record) => `${formatRecord(record)}\n`).join(""));
+        await write(page.map((record) => `${formatRecord(record)}\n`).join(""));
     } finally {
       watched.end();
     }

@@ -1,7 +1,8 @@
 import { Command } from "commander";
 import { invalid } from "../../core/errors.ts";
 import { importRecords } from "../../transfer/run.ts";
-import { addressOf, describe, readRecords, say, watch, withTransfer } from "../transfer.ts";
+import { say } from "../output.ts";
+import { addressOf, describe, readRecords, watch, withTransfer } from "../transfer.ts";
 
 interface Flags {
   url?: string;
@@ -10,7 +11,6 @@ interface Flags {
 
 export function importCommand(): Command {
   return new Command("import")
-    .description("fill a new store with an export from standard input: dibs import STORE < FILE")
     .argument("[store]", "a file or a postgres:// address; created if it does not exist")
     .option("--url <url>", "the store, as an option (DIBS_URL)")
     .option("--schema <name>", "PostgreSQL: the schema that contains the tables")

@@ -5,7 +5,9 @@ import { isDibsError } from "../../core/errors.ts";
 import type { TransferStore } from "../../engine/transfer.ts";
 import { cancelMove, moveStore } from "../../transfer/move.ts";
 import { openTransfer } from "../../transfer/open.ts";
-import { count, describe, say, watch, withTransfer } from "../transfer.ts";
+import { count } from "../human.ts";
+import { say } from "../output.ts";
+import { describe, watch, withTransfer } from "../transfer.ts";
 
 interface Flags {
   wait?: boolean;
@@ -16,7 +18,6 @@ interface Flags {
 
 export function moveCommand(): Command {
   return new Command("move")
-    .description("move everything in a store to a new one; if interrupted, the same command continues")
     .argument("<from>", "a file or a postgres:// address")
     .argument("<to>", "a file or a postgres:// address; created if it does not exist")
     .option("--wait", "wait until claimed tasks are settled, and hand out no more meanwhile")

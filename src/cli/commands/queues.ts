@@ -1,32 +1,48 @@
 import { Command } from "commander";
 import type { QueueStats } from "../../api/queue.ts";
-import { checkStore, print, printTable, type StoreFlags, useStore, withStore } from "../store.ts";
+import { formatDuration } from "../human.ts";
+import { printJson, say } from "../output.ts";
+import { type StoreFlags, useStore, withStore } from "../store.ts";
+import { type Column, printTable } from "../table.ts";
 
 export function queuesCommand(): Command {
-  return withStore(
-    new Command("queues").description("list every queue, with the number of its tasks"),
-  ).action(run);
+  return withStore(new Command("queues")).action(run);
 }
 
-const COLUMNS = ["ready", "waiting", "scheduled", "claimed", "parked", "verifying", "done", "dead"] as const;
+const STATES = ["ready", "waiting", "scheduled", "claimed", "parked", "verifying", "done", "dead"] as const;
+
+const COLUMNS: Column<QueueStats>[] = [
+  { head: "QUEUE", cell: ({ queue, paused }) => (paused ? `${queue} (paused)` : queue) },
+  ...STATES.map((state): Column<QueueStats> => ({
+    head: state.toUpperCase(),
+    cell: ({ depth }) => depth[state],
+    colour: ({ depth }) => (depth[state] === 0 ? "faint" : state === "dead" ? "red" : undefined),
+  })),
+  {
+    head: "OLDEST",
+    cell: ({ oldestAge }) => (oldestAge === null ? "" : formatDuration(oldestAge)),
+    isOptional: true,
+  },
+  { head: "WORKERS", cell: ({ workers }) => workers },
+  {
+    head: "HELD BACK",
+    cell: ({ heldBack }) => describeHeldBack(heldBack),
+    colour: () => "amber",
+    isOptional: true,
+  },
+];
 
 async function run(flags: StoreFlags): Promise<void> {
-  checkStore(flags);
   await useStore(flags, async (dibs) => {
     const queues = await dibs.queues();
     const stats = await Promise.all(queues.map(({ name }) => dibs.queue(name).stats()));
-    if (flags.json) return print(JSON.stringify(stats));
-    const rows = stats.map(({ queue, paused, depth, workers, heldBack }) => [
-      paused ? `${queue} (paused)` : queue,
-      ...COLUMNS.map((state) => depth[state]),
-      workers,
-      describe(heldBack),
-    ]);
-    printTable(["QUEUE", ...COLUMNS.map((state) => state.toUpperCase()), "WORKERS", "HELD BACK"], rows);
+    if (flags.json) return printJson(stats);
+    if (stats.length === 0) return say(`There are no queues yet. Create one: dibs add emails '{"to":"ada"}'`);
+    printTable(stats, COLUMNS);
   });
 }
 
-function describe(heldBack: QueueStats["heldBack"]): string {
+export function describeHeldBack(heldBack: QueueStats["heldBack"]): string {
   if (!heldBack) return "";
   const { by, until } = heldBack;
   return until ? `${by} until ${until.toISOString()}` : by;

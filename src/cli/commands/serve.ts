@@ -9,7 +9,8 @@ import {
   variableOf,
 } from "../../server/config.ts";
 import type { Serving } from "../../server/serve.ts";
-import { print } from "../store.ts";
+import { aborted, onInterrupt } from "../interrupt.ts";
+import { print } from "../output.ts";
 
 /** How another program, such as the demo, embeds this command. */
 export interface Embedding {
@@ -20,7 +21,7 @@ export interface Embedding {
 }
 
 export function serveCommand(embedding?: Embedding): Command {
-  const command = new Command("serve").description("serve a store to any number of clients");
+  const command = new Command("serve");
   for (const [name, setting] of Object.entries(SETTINGS) as [SettingName, Setting][]) {
     const about = `${setting.about} (${variableOf(name)}${describeDefault(setting.default)})`;
     if (setting.takes === null) command.option(flagOf(name), about);
@@ -47,11 +48,11 @@ async function run(given: Flags, embedding?: Embedding): Promise<void> {
   const { serve } = await import("../../server/serve.ts");
   const serving = await serve(resolved.config);
   // Before the address is printed: a program that reads it may stop the server at once.
-  const signalled = awaitSignal();
+  const { signal } = onInterrupt("Draining");
   print(`dibs listens on ${serving.url}`);
   if (embedding || process.stdout.isTTY) printFirstSteps(serving, embedding?.dibs ?? "dibs");
   const endOther = embedding?.start(serving, given);
-  await signalled;
+  await aborted(signal);
   await endOther?.();
   await serving.stop();
 }
@@ -62,17 +63,4 @@ function printFirstSteps({ url, asksForTokens }: Serving, dibs: string): void {
   print(`  ${token}${dibs} add emails '{"to":"ada@example.com"}' --url ${url}`);
   print(`  ${token}${dibs} queues --url ${url}`);
   print(`  curl ${url}/docs`);
-}
-
-/** Resolves with the first signal to stop. A second one does not wait for clients. */
-function awaitSignal(): Promise<void> {
-  let isStopping = false;
-  return new Promise((resolve) => {
-    for (const signal of ["SIGTERM", "SIGINT"] as const)
-      process.on(signal, () => {
-        if (isStopping) process.exit(1);
-        isStopping = true;
-        resolve();
-      });
-  });
 }

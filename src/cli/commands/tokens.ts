@@ -1,7 +1,9 @@
 import { Command } from "commander";
 import { KINDS } from "../../server/scopes.ts";
 import { Tokens, tokensPathOf } from "../../server/tokens.ts";
-import { addressOf, print, printTable } from "../store.ts";
+import { print, printJson } from "../output.ts";
+import { addressOf } from "../store.ts";
+import { printTable } from "../table.ts";
 
 interface Flags {
   url?: string;
@@ -11,7 +13,7 @@ interface Flags {
 
 /** Tokens are in a file next to the store: anyone who can read that file needs no token. */
 export function tokensCommand(): Command {
-  const tokens = new Command("tokens").description("create, list and revoke the tokens of a server");
+  const tokens = new Command("tokens");
   tokens.addCommand(
     withFile(new Command("add").description("create a token; it is shown only once"))
       .argument("<name>", "the name of its owner")
@@ -21,7 +23,8 @@ export function tokensCommand(): Command {
       )
       .action((name: string, flags: Flags & { scope: string[] }) => {
         const { token, record } = open(flags).add(name, flags.scope);
-        print(flags.json ? JSON.stringify({ token, id: record.id, name, scopes: record.scopes }) : token);
+        if (flags.json) printJson({ token, id: record.id, name, scopes: record.scopes });
+        else print(token);
       }),
   );
   tokens.addCommand(
@@ -29,11 +32,13 @@ export function tokensCommand(): Command {
       (flags: Flags) => {
         const records = open(flags).list();
         const shown = records.map(({ id, name, scopes, createdAt }) => ({ id, name, scopes, createdAt }));
-        if (flags.json) return print(JSON.stringify(shown));
-        printTable(
-          ["NAME", "ID", "SCOPES", "MADE"],
-          shown.map(({ id, name, scopes, createdAt }) => [name, id, scopes.join(" "), createdAt]),
-        );
+        if (flags.json) return printJson(shown);
+        printTable(shown, [
+          { head: "NAME", cell: ({ name }) => name },
+          { head: "ID", cell: ({ id }) => id },
+          { head: "SCOPES", cell: ({ scopes }) => scopes.join(" ") },
+          { head: "MADE", cell: ({ createdAt }) => createdAt },
+        ]);
       },
     ),
   );
@@ -42,7 +47,8 @@ export function tokensCommand(): Command {
       .argument("<name>", "its name or id")
       .action((name: string, flags: Flags) => {
         const { id } = open(flags).revoke(name);
-        print(flags.json ? JSON.stringify({ revoked: id }) : `revoked ${id}`);
+        if (flags.json) printJson({ revoked: id });
+        else print(`revoked ${id}`);
       }),
   );
   return tokens;

@@ -1,5 +1,6 @@
 import { Command } from "commander";
-import { print, type StoreFlags, useStore, withStore } from "../store.ts";
+import { print, printJson } from "../output.ts";
+import { requireQueue, type StoreFlags, useStore, withStore } from "../store.ts";
 
 interface Flags extends StoreFlags {
   group?: string;
@@ -7,7 +8,6 @@ interface Flags extends StoreFlags {
 
 export function unholdCommand(): Command {
   const command = new Command("unhold")
-    .description("end a hold early, of a group or of the whole queue")
     .argument("<queue>", "the queue's name")
     .option("--group <key>", "the group; without it, the queue itself");
   return withStore(command).action(run);
@@ -15,7 +15,9 @@ export function unholdCommand(): Command {
 
 async function run(name: string, { group, ...flags }: Flags): Promise<void> {
   await useStore(flags, async (dibs) => {
+    await requireQueue(dibs, name);
     const lifted = await dibs.queue(name).unhold(group);
-    print(flags.json ? JSON.stringify({ lifted }) : lifted ? "lifted" : "nothing was held");
+    if (flags.json) printJson({ lifted });
+    else print(lifted ? "lifted" : "nothing was held");
   });
 }

@@ -1,0 +1,14 @@
+import { Command } from "commander";
+import { complete } from "../complete.ts";
+import { print } from "../output.ts";
+
+/** What the scripts of `dibs completion` call. Hidden: nobody types it. */
+export function completeCommand(): Command {
+  return new Command("complete")
+    .argument("[words...]", "the words after dibs, up to the cursor")
+    .action(async (words: string[]) => {
+      for (const each of await complete(words)) print(each);
+      // A store that does not answer must not keep the shell waiting.
+      process.exit();
+    });
+}

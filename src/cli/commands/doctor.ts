@@ -1,0 +1,72 @@
+import { Command } from "commander";
+import { kindOf, withoutSecrets } from "../../core/address.ts";
+import { escapeControls } from "../../core/show.ts";
+import { filePathOf } from "../../engine/real-file.ts";
+import { checkFile } from "../doctor/file.ts";
+import { type Finding, ok, problem } from "../doctor/finding.ts";
+import { checkMachine } from "../doctor/machine.ts";
+import { EXIT } from "../exit.ts";
+import { type Colour, paint, printJson, say } from "../output.ts";
+import { addressOf, type StoreFlags, useStore, withStore } from "../store.ts";
+
+export function doctorCommand(): Command {
+  return withStore(new Command("doctor")).action(run);
+}
+
+async function run(flags: StoreFlags): Promise<void> {
+  const address = addressOf(flags.url);
+  const shown = withoutSecrets(address);
+  const kind = kindOf(address);
+  const checks: Finding[] = checkMachine(shown, flags.url);
+  if (kind === "file") checks.push(...checkFile(filePathOf(address)));
+  if (kind === "postgres")
+    checks.push(
+      ...(await attempt("postgres", () =>
+        import("../doctor/postgres.ts").then(({ checkPostgres }) => checkPostgres(address)),
+      )),
+    );
+  if (kind === "server")
+    checks.push(...(await import("../doctor/server.ts").then(({ checkServer }) => checkServer(address))));
+  // If the store cannot be reached, opening it would only say the same again.
+  if (!checks.some(({ status }) => status === "problem")) checks.push(...(await checkStore(flags)));
+  const problems = checks.filter(({ status }) => status === "problem").length;
+  if (problems > 0) process.exitCode = EXIT.failed;
+  if (flags.json) return printJson({ address: shown, checks });
+  for (const finding of checks) printFinding(finding);
+  const warnings = checks.filter(({ status }) => status === "warning").length;
+  say(problems + warnings === 0 ? "Nothing is wrong." : `Problems: ${problems}, warnings: ${warnings}.`);
+}
+
+/** Opens it as a client does, which checks its version, and looks at what is in it. */
+async function checkStore(flags: StoreFlags): Promise<Finding[]> {
+  return attempt("store", () =>
+    useStore(flags, async (dibs) => {
+      const { checkQueues } = await import("../doctor/queues.ts");
+      return [ok("store", "It can be opened, and its version is right."), ...(await checkQueues(dibs))];
+    }),
+  );
+}
+
+/** The library's errors say what to do. */
+async function attempt(check: string, work: () => Promise<Finding[]>): Promise<Finding[]> {
+  try {
+    return await work();
+  } catch (error) {
+    const { message } = error as Error;
+    return [problem(check, message, "Remove this cause, and run dibs doctor again.")];
+  }
+}
+
+const SIGNS: Record<Finding["status"], [sign: string, colour: Colour]> = {
+  ok: ["ok", "green"],
+  warning: ["warning", "amber"],
+  problem: ["problem", "red"],
+};
+
+const SIGN_WIDTH = 8;
+
+function printFinding({ status, message, advice }: Finding): void {
+  const [sign, colour] = SIGNS[status];
+  process.stdout.write(`${paint(colour, sign.padEnd(SIGN_WIDTH))} ${escapeControls(message)}\n`);
+  if (advice !== null) process.stdout.write(`${" ".repeat(SIGN_WIDTH)} → ${escapeControls(advice)}\n`);
+}

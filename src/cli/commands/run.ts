@@ -1,0 +1,69 @@
+import { Command } from "commander";
+import type { PartStatus, RunStatus, StageStatus } from "../../api/run-handle.ts";
+import { confirm, type ConfirmFlags, withConfirmation } from "../confirm.ts";
+import { ShellError } from "../exit.ts";
+import { printFields, printHeading } from "../fields.ts";
+import { formatDuration } from "../human.ts";
+import { print, printJson } from "../output.ts";
+import { type StoreFlags, useStore, withStore } from "../store.ts";
+import { type Column, printTable } from "../table.ts";
+import { colourOfRun } from "./runs.ts";
+
+/** `dibs run`: one run of a pipeline, by its id. */
+export function runCommand(): Command {
+  const group = new Command("run");
+  const of = (name: string, about: string): Command =>
+    withStore(new Command(name).description(about).argument("<id>", "the run's id"));
+  group.addCommand(of("show", "show how far it is, by stage and part").action(showRun));
+  group.addCommand(withConfirmation(of("cancel", "cancel all its tasks that have not ended")).action(cancel));
+  return group;
+}
+
+interface Row extends PartStatus {
+  stage: StageStatus;
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { head: "STAGE", cell: ({ stage }) => stage.name },
+  { head: "PART", cell: ({ part }) => part.join("."), isOptional: true },
+  { head: "STATE", cell: ({ state }) => state, colour: ({ state }) => colourOfRun(state) },
+  {
+    head: "TOOK",
+    cell: ({ startedAt, endedAt }) =>
+      startedAt && endedAt ? formatDuration(endedAt.getTime() - startedAt.getTime()) : "",
+    isOptional: true,
+  },
+  { head: "TASK", cell: ({ id }) => id },
+];
+
+async function showRun(id: string, flags: StoreFlags): Promise<void> {
+  await useStore(flags, async (dibs) => {
+    const status = await dibs.run(id).status();
+    if (flags.json) return printJson(status);
+    printFields([
+      ["id", status.id, "bold"],
+      ["pipeline", status.pipeline],
+      ["state", status.state, colourOfRun(status.state)],
+      ["created", status.createdAt.toISOString()],
+      ["ended", status.endedAt?.toISOString()],
+    ]);
+    printHeading("Tasks");
+    printTable(rowsOf(status), COLUMNS);
+  });
+}
+
+function rowsOf({ stages }: RunStatus): Row[] {
+  return stages.flatMap((stage) => stage.parts.map((part) => ({ ...part, stage })));
+}
+
+async function cancel(id: string, flags: StoreFlags & ConfirmFlags): Promise<void> {
+  await useStore(flags, async (dibs) => {
+    const { state: before, pipeline } = await dibs.run(id).status();
+    if (before !== "running" && before !== "dead")
+      throw new ShellError("failed", `Run ${id} has already ended: it is ${before}.`);
+    const isReal = await confirm(`Cancel run ${id} of ${pipeline}, which is ${before}`, flags);
+    const state = isReal ? await dibs.run(id).cancel() : before;
+    if (flags.json) printJson({ id, state, ...(!isReal && { dryRun: true }) });
+    else if (isReal) print(state);
+  });
+}

@@ -1,0 +1,111 @@
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { describe, expect, test } from "vitest";
+import { EXIT } from "../../src/cli/exit.ts";
+import { open } from "../../src/index.ts";
+import { processesOf } from "../pools/pool-kit.ts";
+import { dibs, dibsJson, makeFolder, start } from "./run-dibs.ts";
+
+const QUICK = ["--interval", "50ms", "--up-cooldown", "100ms", "--down-cooldown", "500ms"];
+
+interface Decided {
+  pool: string;
+  type: string;
+  to?: number;
+  reasons: string[];
+}
+
+/** Starts a pool, and collects its decisions until one is the last. */
+async function runPool(folder: string, args: string[], isLast: (decided: Decided) => boolean) {
+  const child = start(folder, ["pool", "--json", ...args]);
+  const decided: Decided[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    decided.push(JSON.parse(line) as Decided);
+    if (isLast(decided.at(-1)!)) break;
+  }
+  return { child, decided };
+}
+
+test("dibs pool runs drones for the tasks of a queue, from zero to zero, and ends on a signal", async () => {
+  const folder = makeFolder();
+  const file = join(folder, "dibs.db");
+  await dibs(folder, ["add", "emails", "-"], { input: "1\n2\n3\n4\n" });
+  const policy = [...QUICK, "--tasks-per-worker", "2", "--max", "2"];
+  const args = ["emails", ...policy, "--", "sh", "-c", "cat; echo 0"];
+  const { child, decided } = await runPool(folder, args, ({ to }) => to === 0);
+  const ended = once(child, "exit");
+  child.kill("SIGTERM");
+  expect(await ended).toEqual([EXIT.done, null]);
+  const sizes = decided.flatMap(({ to }) => to ?? []);
+  expect(sizes[0]).toBe(2);
+  expect(sizes).toEqual(sizes.toSorted((a, b) => b - a));
+  expect(decided.every(({ reasons }) => reasons.length > 0)).toBe(true);
+  await using store = await open(file);
+  expect((await store.queue("emails").stats()).depth).toMatchObject({ done: 4, ready: 0, claimed: 0 });
+  expect(processesOf(file)).toEqual([]);
+});
+
+test("dibs pools lists pools, and the decisions of one with their reasons", async () => {
+  const folder = makeFolder();
+  await dibs(folder, ["add", "emails", "1"]);
+  const args = ["emails", ...QUICK, "--min", "1", "--max", "1", "--", "cat"];
+  const { child } = await runPool(folder, args, ({ to }) => to === 1);
+  const ended = once(child, "exit");
+  child.kill("SIGTERM");
+  await ended;
+  expect(await dibsJson(folder, "pools")).toMatchObject([
+    { name: "emails", queues: ["emails"], running: false, mode: "latency", min: 1, max: 1, size: 0 },
+  ]);
+  const decisions = (await dibsJson(folder, "pools", "emails")) as Decided[];
+  expect(decisions.map(({ type }) => type)).toEqual(["pool.stopped", "pool.resized", "pool.started"]);
+  const { stdout } = await dibs(folder, ["pools", "emails"]);
+  expect(stdout).toMatch(/^AGE +DECISION +FROM +TO +WHY$/m);
+  expect(stdout).toMatch(/resized +0 +1 .*Grows from 0 to 1\.$/m);
+  expect(await dibs(folder, ["pools", "email"])).toMatchObject({ code: EXIT["not found"], stdout: "" });
+});
+
+test("dibs pool --config runs several pools that share a cap", async () => {
+  const folder = makeFolder();
+  await dibs(folder, ["add", "mails", "-"], { input: "1\n2\n3\n" });
+  await dibs(folder, ["add", "scans", "-"], { input: "1\n2\n3\n" });
+  const policy = {
+    tasksPerWorker: 1,
+    max: 3,
+    interval: 50,
+    upCooldown: 50,
+    downCooldown: 300,
+    kind: "drone",
+  };
+  const pools = ["mails", "scans"].map((queue) => ({ ...policy, queues: [queue], command: ["cat"] }));
+  writeFileSync(join(folder, "pools.json"), JSON.stringify({ cap: 2, pools }));
+  const done = new Set<string>();
+  const { child, decided } = await runPool(folder, ["--config", "pools.json"], ({ pool, to }) => {
+    if (to === 0) done.add(pool);
+    return done.size === 2;
+  });
+  const ended = once(child, "exit");
+  child.kill("SIGTERM");
+  await ended;
+  expect(Math.max(...decided.map(({ to = 0 }) => to))).toBeLessThanOrEqual(2);
+  await using store = await open(join(folder, "dibs.db"));
+  for (const queue of ["mails", "scans"])
+    expect((await store.queue(queue).stats()).depth).toMatchObject({ done: 3, ready: 0 });
+});
+
+describe("dibs pool refuses", () => {
+  test.each([
+    [["emails"], "Name queues and, after --, the program"],
+    [["--", "cat"], "Name queues and, after --, the program"],
+    [["emails", "--min", "5", "--max", "2", "--", "cat"], "min must not be above max"],
+    [["--config", "missing.json"], "cannot be read"],
+    [["emails", "--config", "pools.json"], "With --config, the file names the queues"],
+  ])("dibs pool refuses %j", async (args, problem) => {
+    const { code, stderr } = await dibs(makeFolder(), ["pool", ...args]);
+    expect({ code, stderr }).toEqual({
+      code: EXIT.usage,
+      stderr: expect.stringContaining(problem) as string,
+    });
+  });
+});

@@ -1,0 +1,73 @@
+// Many drones (`dibs work --once`) on one file, a tenth of them killed at a random moment.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { globSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { EXIT } from "../../src/cli/exit.ts";
+import { open } from "../../src/index.ts";
+import { bareEnvironment } from "../run/compile-cache.ts";
+import { isLong } from "../run/long.ts";
+
+const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
+const TASKS = isLong ? 1_000 : 20;
+const AT_ONCE = isLong ? 6 : 3;
+const KILLED = 0.1;
+/** A drone that is killed dies somewhere between its start and its end. */
+const LONGEST_LIFE_MS = 1_500;
+
+test(`${TASKS} tasks are each done once by drones, a tenth of which are killed`, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "dibs-drones-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  await using store = await open(join(folder, "dibs.db"));
+  const queue = store.queue("work", { lease: "3s", maxAttempts: 20 });
+  const tasks = await queue.addMany(Array.from({ length: TASKS }, (_, data) => ({ data })));
+  let kills = 0;
+  const drone = async (mayBeKilled: boolean): Promise<number | null> => {
+    const program = ["sh", "-c", "sleep 0.1; cat"];
+    const child = spawn(
+      process.execPath,
+      [MAIN, "work", "work", "--once", "--wait", "2s", "--kill-after", "1s", "--", ...program],
+      { cwd: folder, env: bareEnvironment(), stdio: "ignore" },
+    );
+    if (mayBeKilled && Math.random() < KILLED) {
+      kills++;
+      const timer = setTimeout(() => child.kill("SIGKILL"), Math.random() * LONGEST_LIFE_MS);
+      child.once("exit", () => clearTimeout(timer));
+    }
+    const [code] = (await once(child, "exit")) as [number | null];
+    return code;
+  };
+  const isDone = async (): Promise<boolean> => (await queue.stats()).depth.done === TASKS;
+  const keepStarting = async (): Promise<void> => {
+    while (!(await isDone())) await drone(true);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, keepStarting));
+  for (const task of tasks) {
+    const outcomes = (await task.history()).map(({ outcome }) => outcome);
+    expect(outcomes.filter((outcome) => outcome === "done")).toHaveLength(1);
+    expect(outcomes.every((outcome) => outcome === "done" || outcome === "lost")).toBe(true);
+  }
+  if (isLong) expect(kills).toBeGreaterThan(TASKS * KILLED * 0.5);
+  // It would find one that runs.
+  const running = drone(false);
+  await queue.add("last");
+  await expect.poll(() => programsIn(folder).length > 0, { interval: 5 }).toBe(true);
+  await running;
+  expect(await drone(false)).toBe(EXIT["no task"]);
+  await expect.poll(() => programsIn(folder)).toEqual([]);
+}, 1_200_000);
+
+/** Processes that a supervisor in this folder has started. */
+function programsIn(folder: string): string[] {
+  return globSync("/proc/[0-9]*").filter((process) => {
+    try {
+      if (readlinkSync(join(process, "cwd")) !== folder) return false;
+      return readFileSync(join(process, "environ"), "utf8").includes("DIBS_SUPERVISOR=");
+    } catch {
+      return false;
+    }
+  });
+}
