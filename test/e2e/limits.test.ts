@@ -12,22 +12,18 @@ const POLICY = {
 const KEYS = ["a", "b", "c", "d", "e"];
 
 describe.each(["a file", "PostgreSQL"])("limits on %s with workers that are killed", (store) => {
-  test(
-    "concurrency limits of the queue and of each group are never exceeded",
-    { timeout: 60_000 },
-    async ({ stage }) => {
-      if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
-      const policy = { ...POLICY, maxConcurrency: 4, groups: { concurrency: 2 } };
-      const tasks = await workAndKill(stage, policy);
-      const claims = (await Promise.all(tasks.map(claimsOf))).flat();
-      expect(mostAtOnce(claims)).toBe(4);
-      for (const key of KEYS)
-        expect(mostAtOnce(claims.filter((claim) => claim.key === key))).toBeLessThanOrEqual(2);
-      expect(claims.filter(({ outcome }) => outcome === "lost").length).toBeGreaterThan(0);
-    },
-  );
+  test("concurrency limits of the queue and of each group are never exceeded", async ({ stage }) => {
+    if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
+    const policy = { ...POLICY, maxConcurrency: 4, groups: { concurrency: 2 } };
+    const tasks = await workAndKill(stage, policy);
+    const claims = (await Promise.all(tasks.map(claimsOf))).flat();
+    expect(mostAtOnce(claims)).toBe(4);
+    for (const key of KEYS)
+      expect(mostAtOnce(claims.filter((claim) => claim.key === key))).toBeLessThanOrEqual(2);
+    expect(claims.filter(({ outcome }) => outcome === "lost").length).toBeGreaterThan(0);
+  });
 
-  test("the rate limit is never exceeded", { timeout: 60_000 }, async ({ stage }) => {
+  test("the rate limit is never exceeded", async ({ stage }) => {
     if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
     const policy = {
       ...POLICY,

@@ -7,27 +7,23 @@ import { type Stage, test } from "./harness/stage.ts";
 const ROUNDS = 5;
 
 describe.concurrent("a schedule with several processes", () => {
-  test(
-    "a schedule fires once each time, while its processes are killed and started",
-    { timeout: 60_000 },
-    async ({ stage }) => {
-      await define(stage, "all");
-      const idlers = await Promise.all([1, 2, 3].map(() => startIdler(stage)));
-      for (let round = 0; round < ROUNDS; round++) {
-        // Until the next one has started, which takes about as long as the time between two firings.
-        const next = startIdler(stage);
-        await idlers.shift()!.kill();
-        idlers.push(await next);
-      }
-      await Promise.all(idlers.map((idler) => idler.kill()));
-      // No process is running: these firings are missed, and made up for.
-      await sleep(2_500);
-      const dibs = await stage.open();
-      const times = await until(dibs, 4);
-      const first = times[0]!;
-      expect(times).toEqual(times.map((_, n) => first + n * 1_000));
-    },
-  );
+  test("a schedule fires once each time, while its processes are killed and started", async ({ stage }) => {
+    await define(stage, "all");
+    const idlers = await Promise.all([1, 2, 3].map(() => startIdler(stage)));
+    for (let round = 0; round < ROUNDS; round++) {
+      // Until the next one has started, which takes about as long as the time between two firings.
+      const next = startIdler(stage);
+      await idlers.shift()!.kill();
+      idlers.push(await next);
+    }
+    await Promise.all(idlers.map((idler) => idler.kill()));
+    // No process is running: these firings are missed, and made up for.
+    await sleep(2_500);
+    const dibs = await stage.open();
+    const times = await until(dibs, 4);
+    const first = times[0]!;
+    expect(times).toEqual(times.map((_, n) => first + n * 1_000));
+  });
 
   test("a schedule whose defining process is gone fires once for all missed times", async ({ stage }) => {
     await define(stage, "once");

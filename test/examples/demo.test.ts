@@ -34,7 +34,7 @@ function start(context: TestContext, ...args: string[]) {
   return { child, said, ended };
 }
 
-describe.concurrent("the demo", { timeout: 90_000 }, () => {
+describe.concurrent("the demo", () => {
   test("the demo shows a crash, retries elsewhere and dead letters, and that nothing was lost", async (context) => {
     const { code, text, left } = await start(context, "--seconds", "12").ended();
     expect(text).toMatch(/worker bob was killed while holding [1-9]\d* tasks?/);

@@ -71,7 +71,7 @@ const runs = Object.entries(SAYS).flatMap(([name, says]) =>
 );
 
 // Separate processes, several at a time: on a busy machine they start slowly.
-describe.concurrent("an example runs", { timeout: 60_000 }, () => {
+describe.concurrent("an example runs", () => {
   test.each(runs)("the example $name runs $on", async ({ name, says, on }) => {
     expect(await run(name, ...on)).toMatch(says);
   });

@@ -38,7 +38,7 @@ function start(context: TestContext, ...flags: string[]) {
   return { folder, heard, said, stop };
 }
 
-describe.concurrent("npm start", { timeout: 60_000 }, () => {
+describe.concurrent("npm start", () => {
   test("npm start runs scripts/start.ts", () => {
     const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
       scripts: Record<string, string>;

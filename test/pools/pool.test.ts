@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Cap } from "../../src/pools/cap.ts";
+import { KEPT_LEASE_MS } from "../e2e/harness/stage.ts";
 import { isLong } from "../run/long.ts";
 import { makeSite, processesOf, startSupervisor, type Site } from "./pool-kit.ts";
 
@@ -116,9 +117,10 @@ test("a pool of drones has one process per task", async () => {
 describe("one process at a time", () => {
   test("of two pools with the same name, one waits until the other has stopped", async () => {
     const site = await makeSite();
-    const first = site.dibs.pool(site.options("worker", { min: 1 }));
+    const options = site.options("worker", { min: 1, lease: KEPT_LEASE_MS });
+    const first = site.dibs.pool(options);
     await first.ready;
-    const second = site.dibs.pool(site.options("worker", { min: 1 }));
+    const second = site.dibs.pool(options);
     await expect.poll(() => first.status().workers.live).toBe(1);
     expect(second.status()).toMatchObject({ holds: false, size: 0 });
     await first.stop();

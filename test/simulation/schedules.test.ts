@@ -7,7 +7,6 @@ const SEEDS = { sqlite: 60, postgres: 15 };
 
 test.each(["sqlite", "postgres"] as const)(
   "on %s each firing time of a schedule is fired once",
-  { timeout: 120_000 },
   async (engine) => {
     let fired = 0;
     for (let seed = 1; seed <= SEEDS[engine]; seed++) {

@@ -17,7 +17,7 @@ export function simulateSeeds(file: number, engine: EngineName = "sqlite"): void
   const [from, to] = [(file - 1) * SEEDS[engine] + 1, file * SEEDS[engine]];
   for (let first = from; first <= to; first += step) {
     const last = Math.min(first + step - 1, to);
-    test(`seeds ${first} to ${last} keep every guarantee`, { timeout: 120_000 }, async () => {
+    test(`seeds ${first} to ${last} keep every guarantee`, async () => {
       let operations = 0;
       for (let seed = first; seed <= last; seed++)
         operations += (await simulate({ seed, engine })).operations;

@@ -105,7 +105,7 @@ test("connections that an administrator ends are made anew, and nothing is lost 
   await expectEachOnce(dibs, worked);
 });
 
-test("a server that ends and comes back is used again, and workers go on", { timeout: 60_000 }, async () => {
+test("a server that ends and comes back is used again, and workers go on", async () => {
   const postgres = await server();
   const dibs = await open(postgres.url);
   onTestFinished(() => dibs.close());

@@ -165,7 +165,6 @@ async function join(store: Store): Promise<number> {
 
 test.each(REWRITING)(
   "a claim costs as much after %s, while a transaction keeps every version",
-  { timeout: 120_000 },
   async (_, begin) => {
     const place = await ground();
     await (await place.open()).close();
@@ -371,52 +370,48 @@ test("who waited while they were raised lowers what they are now, however the da
   expect(await drain(queue)).toEqual([7]);
 });
 
-test(
-  "whoever raises them meanwhile, all that others add, fail and give back is found",
-  { timeout: 60_000 },
-  async () => {
-    const { place, link, raise } = await setUp();
-    const others = await Promise.all(Array.from({ length: 3 }, () => place.open()));
-    const COUNT = 400;
-    const seen = new Set<number>();
-    const workers = others.map((dibs) =>
-      dibs.queue<number>(QUEUE).work(
-        async (task) => {
-          if (task.attempt === 1 && task.data % 7 === 0) throw new Error("once");
-          if (task.attempt === 1 && task.data % 11 === 0) throw new Retry("later", { delay: 5 });
-          seen.add(task.data);
-        },
-        { concurrency: 5, prefetch: 3 },
-      ),
-    );
-    const adding = Promise.all(
-      Array.from({ length: COUNT }, async (_, n) =>
-        others[n % others.length]!.queue<number>(QUEUE, { backoff: { delay: 10 }, elsewhere: 20 }).add(n, {
-          priority: n % 5 === 0 ? 2 : n % 3 === 0 ? -2 : 0,
-          ...(n % 4 === 0 && { groupKey: `g${n % 16}` }),
-          ...(n % 9 === 0 && { delay: n % 30 }),
-        }),
-      ),
-    );
-    const over = new AbortController();
-    let raises = 0;
-    const raising = (async () => {
-      while (!over.signal.aborted) {
-        await raise().then(
-          () => raises++,
-          () => {},
-        );
-        expect(await link.all(BELOW_FLOORS)).toEqual([]);
-      }
-    })();
-    await adding;
-    await expect.poll(() => seen.size, { timeout: 40_000 }).toBe(COUNT);
-    over.abort();
-    await raising;
-    await Promise.all(workers.map((worker) => worker.stop()));
-    expect(raises).toBeGreaterThan(10);
-  },
-);
+test("whoever raises them meanwhile, all that others add, fail and give back is found", async () => {
+  const { place, link, raise } = await setUp();
+  const others = await Promise.all(Array.from({ length: 3 }, () => place.open()));
+  const COUNT = 400;
+  const seen = new Set<number>();
+  const workers = others.map((dibs) =>
+    dibs.queue<number>(QUEUE).work(
+      async (task) => {
+        if (task.attempt === 1 && task.data % 7 === 0) throw new Error("once");
+        if (task.attempt === 1 && task.data % 11 === 0) throw new Retry("later", { delay: 5 });
+        seen.add(task.data);
+      },
+      { concurrency: 5, prefetch: 3 },
+    ),
+  );
+  const adding = Promise.all(
+    Array.from({ length: COUNT }, async (_, n) =>
+      others[n % others.length]!.queue<number>(QUEUE, { backoff: { delay: 10 }, elsewhere: 20 }).add(n, {
+        priority: n % 5 === 0 ? 2 : n % 3 === 0 ? -2 : 0,
+        ...(n % 4 === 0 && { groupKey: `g${n % 16}` }),
+        ...(n % 9 === 0 && { delay: n % 30 }),
+      }),
+    ),
+  );
+  const over = new AbortController();
+  let raises = 0;
+  const raising = (async () => {
+    while (!over.signal.aborted) {
+      await raise().then(
+        () => raises++,
+        () => {},
+      );
+      expect(await link.all(BELOW_FLOORS)).toEqual([]);
+    }
+  })();
+  await adding;
+  await expect.poll(() => seen.size, { timeout: 40_000 }).toBe(COUNT);
+  over.abort();
+  await raising;
+  await Promise.all(workers.map((worker) => worker.stop()));
+  expect(raises).toBeGreaterThan(10);
+});
 
 test("floors are raised by chance, once in 2,000 claimed, and not before the last one was", () => {
   const time = { now: 0 };

@@ -65,7 +65,6 @@ test.each([
   ["relaxed", false],
 ] as const)(
   "a commit whose answer was lost before a crash is OUTCOME_UNKNOWN, with durability %s, and its key is safe to add again",
-  { timeout: 60_000 },
   async (durability, isKept) => {
     // What nobody waits for does not reach the log by itself.
     const postgres = await server({ wal_writer_delay: "10s", autovacuum: "off" });

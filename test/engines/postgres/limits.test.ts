@@ -29,7 +29,7 @@ async function untilDone(dibs: Dibs, queue: string, count: number): Promise<void
   }
 }
 
-test("limits hold for several processes together, and nothing is stuck", { timeout: 120_000 }, async () => {
+test("limits hold for several processes together, and nothing is stuck", async () => {
   const { open, client, schema } = await ground();
   const all = await Promise.all(Array.from({ length: 4 }, () => open()));
   const policy = { ...QUICK, maxConcurrency: 6, groups: { concurrency: 2, fair: true, sticky: true } };
@@ -64,7 +64,7 @@ test("limits hold for several processes together, and nothing is stuck", { timeo
   expect(rows.every(({ holders }) => holders === 0)).toBe(true);
 });
 
-test("a rate is exact across processes", { timeout: 60_000 }, async () => {
+test("a rate is exact across processes", async () => {
   const { open } = await ground();
   const all = await Promise.all(Array.from({ length: 4 }, () => open()));
   const per = 250;

@@ -42,128 +42,120 @@ interface Job {
   n: number;
 }
 
-test(
-  "processes at work go on through steps that they can live with, and nothing is lost or fails",
-  { timeout: 60_000 },
-  async () => {
-    const place = await ground();
-    const [producer, near, far, board] = [
-      await place.open(),
-      await place.open(),
-      await place.open(),
-      await place.open(),
-    ];
-    const policy = { backoff: { type: "fixed", delay: 0 } } as const;
-    const limits = {
-      ...policy,
-      maxConcurrency: 4,
-      rateLimit: { max: 100_000, per: "1m" },
-      groups: { concurrency: 2 },
-    } as const;
-    const events: DibsEvent[] = [];
-    const following = new AbortController();
-    const followed = (async () => {
-      for await (const event of board.events({ signal: following.signal })) events.push(event);
-    })();
-    const runs = new Map<number, number>();
-    const workers = [near, far].flatMap((dibs) => [
-      dibs.queue<Job>("work", policy).work(({ data: { n }, attempt }) => {
-        if (n % 10 === 0 && attempt === 1) throw new Error("at first it fails");
-        runs.set(n, (runs.get(n) ?? 0) + 1);
-      }),
-      dibs.queue<Job>("limited", limits).work(({ data: { n } }) => void runs.set(n, (runs.get(n) ?? 0) + 1)),
-    ]);
-    await Promise.all(workers.map((worker) => worker.ready));
+test("processes at work go on through steps that they can live with, and nothing is lost or fails", async () => {
+  const place = await ground();
+  const [producer, near, far, board] = [
+    await place.open(),
+    await place.open(),
+    await place.open(),
+    await place.open(),
+  ];
+  const policy = { backoff: { type: "fixed", delay: 0 } } as const;
+  const limits = {
+    ...policy,
+    maxConcurrency: 4,
+    rateLimit: { max: 100_000, per: "1m" },
+    groups: { concurrency: 2 },
+  } as const;
+  const events: DibsEvent[] = [];
+  const following = new AbortController();
+  const followed = (async () => {
+    for await (const event of board.events({ signal: following.signal })) events.push(event);
+  })();
+  const runs = new Map<number, number>();
+  const workers = [near, far].flatMap((dibs) => [
+    dibs.queue<Job>("work", policy).work(({ data: { n }, attempt }) => {
+      if (n % 10 === 0 && attempt === 1) throw new Error("at first it fails");
+      runs.set(n, (runs.get(n) ?? 0) + 1);
+    }),
+    dibs.queue<Job>("limited", limits).work(({ data: { n } }) => void runs.set(n, (runs.get(n) ?? 0) + 1)),
+  ]);
+  await Promise.all(workers.map((worker) => worker.ready));
 
-    const over = new AbortController();
-    const caller = await place.client();
-    const ids = new Map<string, number>();
-    const adding = (async () => {
-      for (let n = 0; !over.signal.aborted; n++) {
-        const queue = producer.queue<Job>(n % 3 === 0 ? "limited" : "work");
-        const options = { ...(n % 2 === 0 && { groupKey: `g${n % 7}` }), ...(n % 5 === 0 && { delay: 5 }) };
-        if (n % 8 === 1) {
-          await caller.query("BEGIN");
-          ids.set((await queue.add({ n }, { ...options, tx: caller })).id, n);
-          await caller.query("COMMIT");
-        } else ids.set((await queue.add({ n }, options)).id, n);
-        if (n % 20 === 0) await queue.stats();
-      }
-    })();
-    while (runs.size < 50) await sleep(5);
-    const newer = await openNewer(place, await moreOfEverything(place));
-    const sizeThen = runs.size;
-    // The one that is newer works beside them.
-    ids.set((await newer.queue<Job>("work").add({ n: -1 })).id, -1);
-    while (runs.size < sizeThen + 50) await sleep(5);
-    over.abort();
-    await adding;
-    await Promise.all([...ids.keys()].map((id) => producer.task(id).result({ timeout: "20s" })));
+  const over = new AbortController();
+  const caller = await place.client();
+  const ids = new Map<string, number>();
+  const adding = (async () => {
+    for (let n = 0; !over.signal.aborted; n++) {
+      const queue = producer.queue<Job>(n % 3 === 0 ? "limited" : "work");
+      const options = { ...(n % 2 === 0 && { groupKey: `g${n % 7}` }), ...(n % 5 === 0 && { delay: 5 }) };
+      if (n % 8 === 1) {
+        await caller.query("BEGIN");
+        ids.set((await queue.add({ n }, { ...options, tx: caller })).id, n);
+        await caller.query("COMMIT");
+      } else ids.set((await queue.add({ n }, options)).id, n);
+      if (n % 20 === 0) await queue.stats();
+    }
+  })();
+  while (runs.size < 50) await sleep(5);
+  const newer = await openNewer(place, await moreOfEverything(place));
+  const sizeThen = runs.size;
+  // The one that is newer works beside them.
+  ids.set((await newer.queue<Job>("work").add({ n: -1 })).id, -1);
+  while (runs.size < sizeThen + 50) await sleep(5);
+  over.abort();
+  await adding;
+  await Promise.all([...ids.keys()].map((id) => producer.task(id).result({ timeout: "20s" })));
 
-    expect([...ids.values()].filter((n) => runs.get(n) !== 1)).toEqual([]);
-    const doneOf = (): number => events.filter(({ type }) => type === "task.done").length;
-    await expect.poll(doneOf).toBe(ids.size);
-    expect(events.filter(({ type }) => type === "gap")).toEqual([]);
-    following.abort();
-    await followed;
-    await Promise.all(workers.map((worker) => worker.stop()));
-    // One that has to be started again comes in as before.
-    const again = await place.open();
-    expect((await again.queue("work").stats()).depth).toMatchObject({ ready: 0, claimed: 0, dead: 0 });
-  },
-);
+  expect([...ids.values()].filter((n) => runs.get(n) !== 1)).toEqual([]);
+  const doneOf = (): number => events.filter(({ type }) => type === "task.done").length;
+  await expect.poll(doneOf).toBe(ids.size);
+  expect(events.filter(({ type }) => type === "gap")).toEqual([]);
+  following.abort();
+  await followed;
+  await Promise.all(workers.map((worker) => worker.stop()));
+  // One that has to be started again comes in as before.
+  const again = await place.open();
+  expect((await again.queue("work").stats()).depth).toMatchObject({ ready: 0, claimed: 0, dead: 0 });
+});
 
-test(
-  "processes at work end with words at a step that they cannot live with",
-  { timeout: 60_000 },
-  async () => {
-    const place = await ground();
-    const errors: string[] = [];
-    const logger = { warn: () => {}, error: (message: string) => void errors.push(message) };
-    const older = await place.open({ logger, poll: 100 });
-    const queue = older.queue<number>("work");
-    const held = Promise.withResolvers<void>();
-    const release = Promise.withResolvers<void>();
-    const worker = queue.work(async () => {
-      held.resolve();
-      await release.promise;
-    });
-    await queue.add(1);
-    await held.promise;
-    const idle = older.queue<number>("idle").work(() => {});
-    await idle.ready;
-    const followed = (async () => {
-      for await (const event of older.events()) void event;
-    })().catch((error: unknown) => error);
-    const caller = await place.client();
-    const nextSession = await place.client();
+test("processes at work end with words at a step that they cannot live with", async () => {
+  const place = await ground();
+  const errors: string[] = [];
+  const logger = { warn: () => {}, error: (message: string) => void errors.push(message) };
+  const older = await place.open({ logger, poll: 100 });
+  const queue = older.queue<number>("work");
+  const held = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  const worker = queue.work(async () => {
+    held.resolve();
+    await release.promise;
+  });
+  await queue.add(1);
+  await held.promise;
+  const idle = older.queue<number>("idle").work(() => {});
+  await idle.ready;
+  const followed = (async () => {
+    for await (const event of older.events()) void event;
+  })().catch((error: unknown) => error);
+  const caller = await place.client();
+  const nextSession = await place.client();
 
-    const newer = await openNewer(place, `ALTER TABLE dibs.ready RENAME TO line; ${needed(NEXT)}`);
-    const words = new RegExp(
-      `"${place.schema}" has been brought to version ${NEXT} by a newer dibs.*this process knows ${latestVersion()}.*Restart`,
-    );
-    const outgrown = { code: "UNSUPPORTED", retryable: false, message: expect.stringMatching(words) };
-    await expect(queue.add(2)).rejects.toMatchObject(outgrown);
-    await expect(queue.stats()).rejects.toMatchObject(outgrown);
-    await expect(queue.claim()).rejects.toMatchObject(outgrown);
-    await caller.query("BEGIN");
-    await expect(queue.add(3, { tx: caller })).rejects.toMatchObject(outgrown);
-    await caller.query("ROLLBACK");
-    expect(await followed).toMatchObject(outgrown);
-    // Both stop by themselves, once: the one that waits for tasks, and the one whose handler ends.
-    release.resolve();
-    await expect.poll(() => errors.filter((message) => message.includes("stops")).length).toBe(2);
-    await Promise.all([worker.stop(), idle.stop()]);
-    for (const message of errors) expect(message).toMatch(words);
-    expect(errors.length).toBeLessThanOrEqual(4);
-    await older.close();
-    // Nothing was written by those who did not know it.
-    const { rows } = await nextSession.query(`SELECT count(*)::int4 AS n FROM ${place.schema}.task`);
-    expect(rows).toEqual([{ n: 1 }]);
-    await expect(place.open()).rejects.toMatchObject({ code: "UNSUPPORTED" });
-    await newer.close();
-  },
-);
+  const newer = await openNewer(place, `ALTER TABLE dibs.ready RENAME TO line; ${needed(NEXT)}`);
+  const words = new RegExp(
+    `"${place.schema}" has been brought to version ${NEXT} by a newer dibs.*this process knows ${latestVersion()}.*Restart`,
+  );
+  const outgrown = { code: "UNSUPPORTED", retryable: false, message: expect.stringMatching(words) };
+  await expect(queue.add(2)).rejects.toMatchObject(outgrown);
+  await expect(queue.stats()).rejects.toMatchObject(outgrown);
+  await expect(queue.claim()).rejects.toMatchObject(outgrown);
+  await caller.query("BEGIN");
+  await expect(queue.add(3, { tx: caller })).rejects.toMatchObject(outgrown);
+  await caller.query("ROLLBACK");
+  expect(await followed).toMatchObject(outgrown);
+  // Both stop by themselves, once: the one that waits for tasks, and the one whose handler ends.
+  release.resolve();
+  await expect.poll(() => errors.filter((message) => message.includes("stops")).length).toBe(2);
+  await Promise.all([worker.stop(), idle.stop()]);
+  for (const message of errors) expect(message).toMatch(words);
+  expect(errors.length).toBeLessThanOrEqual(4);
+  await older.close();
+  // Nothing was written by those who did not know it.
+  const { rows } = await nextSession.query(`SELECT count(*)::int4 AS n FROM ${place.schema}.task`);
+  expect(rows).toEqual([{ n: 1 }]);
+  await expect(place.open()).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  await newer.close();
+});
 
 test("a step waits for callers' transactions that have used the store, and for nobody in vain", async () => {
   const place = await ground();

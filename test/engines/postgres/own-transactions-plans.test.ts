@@ -58,7 +58,6 @@ test.each([
   ["was analyzed", true],
 ])(
   "no statement within a caller's transaction walks over a table, where the store is full and %s",
-  { timeout: 60_000 },
   async (_, isAnalyzed) => {
     const { place, engine, run, indexes } = await setUp(isAnalyzed);
     await run<"subscribe">({ verb: "subscribe", pattern: "order.*", group: "a", queue: "copies" });

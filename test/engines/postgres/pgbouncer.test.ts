@@ -28,7 +28,7 @@ async function setUp() {
 }
 
 describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : ""}`, () => {
-  test("many share few connections, and every task is done once", { timeout: 60_000 }, async () => {
+  test("many share few connections, and every task is done once", async () => {
     const { url, openPooled } = await setUp();
     const producer = await openPooled();
     const openers = await Promise.all(Array.from({ length: 4 }, openPooled));
@@ -66,23 +66,19 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     await Promise.all(workers.map((worker) => worker.stop()));
   });
 
-  test(
-    "a worker's heartbeats come through, and its claim lasts longer than its lease",
-    { timeout: 60_000 },
-    async () => {
-      const { openPooled } = await setUp();
-      const [here, there] = [await openPooled(), await openPooled()];
-      const policy = { lease: "2s", elsewhere: 0 } as const;
-      const worker = here.queue<string>("work", policy).work(async (task) => {
-        const until = performance.now() + 4_500;
-        while (performance.now() < until) await task.progress(0.5);
-        return task.attempt;
-      });
-      const task = await there.queue<string>("work", policy).add("long");
-      expect(await task.result({ timeout: "30s" })).toBe(1);
-      await worker.stop();
-    },
-  );
+  test("a worker's heartbeats come through, and its claim lasts longer than its lease", async () => {
+    const { openPooled } = await setUp();
+    const [here, there] = [await openPooled(), await openPooled()];
+    const policy = { lease: "2s", elsewhere: 0 } as const;
+    const worker = here.queue<string>("work", policy).work(async (task) => {
+      const until = performance.now() + 4_500;
+      while (performance.now() < until) await task.progress(0.5);
+      return task.attempt;
+    });
+    const task = await there.queue<string>("work", policy).add("long");
+    expect(await task.result({ timeout: "30s" })).toBe(1);
+    await worker.stop();
+  });
 
   test("add and ack can be part of a transaction of one's own", async () => {
     const { pooled, openPooled } = await setUp();
@@ -107,44 +103,40 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     expect(await dibs.task(claim!.id).result({ timeout: "10s" })).toBe("done");
   });
 
-  test(
-    "a server behind it that crashes and comes back is used again, and each task is done once",
-    { timeout: 60_000 },
-    async () => {
-      const server = await PostgresServer.start({ settings: QUICK });
-      onTestFinished(() => server.remove());
-      const dibs = await open(await startPgBouncer(server.url, onTestFinished), { listen: false, poll: 100 });
-      onTestFinished(() => dibs.close());
-      const queue = dibs.queue<number>("work", { backoff: { type: "fixed", delay: 0 } });
-      const worker = queue.work(() => {}, { concurrency: 5 });
-      await worker.ready;
-      const ids = new Map<number, string>();
-      const over = new AbortController();
-      const adding = (async () => {
-        for (let n = 0; !over.signal.aborted;) {
-          try {
-            ids.set(n, (await queue.add(n, { idempotencyKey: `${n}` })).id);
-            n++;
-          } catch (error) {
-            expect((error as { code: string }).code).toMatch(/^(UNAVAILABLE|OUTCOME_UNKNOWN)$/);
-          }
+  test("a server behind it that crashes and comes back is used again, and each task is done once", async () => {
+    const server = await PostgresServer.start({ settings: QUICK });
+    onTestFinished(() => server.remove());
+    const dibs = await open(await startPgBouncer(server.url, onTestFinished), { listen: false, poll: 100 });
+    onTestFinished(() => dibs.close());
+    const queue = dibs.queue<number>("work", { backoff: { type: "fixed", delay: 0 } });
+    const worker = queue.work(() => {}, { concurrency: 5 });
+    await worker.ready;
+    const ids = new Map<number, string>();
+    const over = new AbortController();
+    const adding = (async () => {
+      for (let n = 0; !over.signal.aborted;) {
+        try {
+          ids.set(n, (await queue.add(n, { idempotencyKey: `${n}` })).id);
+          n++;
+        } catch (error) {
+          expect((error as { code: string }).code).toMatch(/^(UNAVAILABLE|OUTCOME_UNKNOWN)$/);
         }
-      })();
-      for (let crash = 0; crash < 2; crash++) {
-        const before = ids.size;
-        while (ids.size < before + 20) await sleep(5);
-        await server.stop("immediate");
-        await server.restart();
       }
+    })();
+    for (let crash = 0; crash < 2; crash++) {
       const before = ids.size;
       while (ids.size < before + 20) await sleep(5);
-      over.abort();
-      await adding;
-      for (const id of ids.values()) await dibs.task(id).result({ timeout: "20s" });
-      await worker.stop();
-      expect((await queue.stats()).depth).toMatchObject({ done: ids.size, ready: 0, claimed: 0, dead: 0 });
-    },
-  );
+      await server.stop("immediate");
+      await server.restart();
+    }
+    const before = ids.size;
+    while (ids.size < before + 20) await sleep(5);
+    over.abort();
+    await adding;
+    for (const id of ids.values()) await dibs.task(id).result({ timeout: "20s" });
+    await worker.stop();
+    expect((await queue.stats()).depth).toMatchObject({ done: ids.size, ready: 0, claimed: 0, dead: 0 });
+  });
 
   test("where all of its connections are taken, a call waits for one", async () => {
     const { pooled, openPooled } = await setUp();
