@@ -48,6 +48,8 @@ const TABLE: Record<string, Row> = {
     types: ["@standard-schema/spec", "@opentelemetry/api"],
   },
   pools: { folders: ["core"], node: true },
+  // What the dashboard's page shows, over a port. Its types are also the page's.
+  dashboard: { folders: ["core", "pools"], node: true },
   // The decision is a pure function: a simulation must get from it what a real pool gets.
   "pools/decide.ts": { folders: ["core"], node: false, own: false },
   "pools/advise.ts": { folders: ["core"], node: false },
