@@ -6,7 +6,7 @@ export default defineConfig(({ mode }) => ({
   test: {
     // `npm run test:long`: test/run/long.ts.
     env: mode === "long" ? { DIBS_LONG: "1" } : {},
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    include: ["src/**/*.test.ts", "web/**/*.test.ts", "test/**/*.test.ts"],
     exclude: ["**/node_modules/**", "dist/**"],
     // The first two save time. The third is PostgreSQL: the first file that needs it starts it, the end stops it.
     globalSetup: ["test/run/temporary.ts", "test/run/compile-cache.ts", "test/postgres/set-up.ts"],

@@ -95,6 +95,12 @@ const ENGINE_PARTS: Record<string, string[]> = {
 };
 const ENGINES_IN_PARTS = new Set(["engines/postgres", "engines/sqlite"]);
 
+/** The page runs in browsers. Of the server it may know the types of its answers, and no code. */
+const WEB = {
+  packages: ["preact", "@preact/signals", "uplot", "@tanstack/virtual-core"],
+  types: ["core", "protocol", "pools", "dashboard"],
+};
+
 /** Files that are left out of the published package, so nothing in it may import them. */
 const UNPUBLISHED = /\.test(-d)?\.ts$/;
 
@@ -106,8 +112,9 @@ export interface Violation {
   problem: string;
 }
 
-/** @param file its path from the repository's root, `src/…`, with forward slashes */
+/** @param file its path from the repository's root, `src/…` or `web/src/…`, with forward slashes */
 export function findViolations(file: string, source: string): Violation[] {
+  if (file.startsWith("web/")) return findInWeb(file, source);
   const path = posix.relative("src", file);
   if (/\.test(-d)?\.ts$/.test(path)) return [];
   const name = rowName(path);
@@ -119,6 +126,29 @@ export function findViolations(file: string, source: string): Violation[] {
     const problem = judge(path, name, imported, typeOnly);
     return problem === undefined ? [] : [{ file, line, imported, problem }];
   });
+}
+
+function findInWeb(file: string, source: string): Violation[] {
+  if (UNPUBLISHED.test(file)) return [];
+  return findImports(file, source).flatMap(({ imported, line, typeOnly }) => {
+    const problem = judgeInWeb(file, imported, typeOnly);
+    return problem === undefined ? [] : [{ file, line, imported, problem }];
+  });
+}
+
+function judgeInWeb(file: string, imported: string, typeOnly: boolean): string | undefined {
+  if (!imported.startsWith(".")) {
+    const packageName = imported.split("/", imported.startsWith("@") ? 2 : 1).join("/");
+    return WEB.packages.includes(packageName)
+      ? undefined
+      : `of npm packages, web may import ${list(WEB.packages)}`;
+  }
+  const target = posix.join(posix.dirname(file), imported);
+  if (target.startsWith("web/src/"))
+    return UNPUBLISHED.test(target) ? "it is not in the published package" : undefined;
+  const folder = target.startsWith("src/") ? target.split("/")[1]! : target;
+  if (!WEB.types.includes(folder)) return `web may import types of ${list(WEB.types)}, not ${folder}`;
+  return typeOnly ? undefined : "web may import only types from it: write `import type`";
 }
 
 export function describeViolation({ file, line, imported, problem }: Violation): string {
@@ -207,7 +237,7 @@ interface Import {
 
 /** Every way in which a file names another: import, export from, import(), import types and thread addresses. */
 function findImports(file: string, source: string): Import[] {
-  const { program, errors } = parseSync(file, source, { lang: "ts" });
+  const { program, errors } = parseSync(file, source, { lang: file.endsWith(".tsx") ? "tsx" : "ts" });
   if (errors[0] !== undefined) throw new SyntaxError(`${file}: ${errors[0].message}`);
   const found: Import[] = [];
   const note = (node: { type: string; value?: unknown; start: number } | null, typeOnly: boolean) => {
@@ -240,7 +270,7 @@ type ImportDeclaration = Parameters<NonNullable<VisitorObject["ImportDeclaration
 type VisitorObject = ConstructorParameters<typeof Visitor>[0];
 
 if (import.meta.main) {
-  const files = globSync("src/**/*.ts").map((file) => file.replaceAll("\\", "/"));
+  const files = globSync(["src/**/*.ts", "web/src/**/*.{ts,tsx}"]).map((file) => file.replaceAll("\\", "/"));
   const violations = files.toSorted().flatMap((file) => findViolations(file, readFileSync(file, "utf8")));
   for (const violation of violations) console.error(describeViolation(violation));
   if (violations.length > 0) {

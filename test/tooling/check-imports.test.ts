@@ -22,6 +22,8 @@ describe("the import table allows", () => {
     ],
     ["src/index.ts", `export { open } from "./api/open.ts"; export type { Task } from "./core/task.ts"`],
     ["src/pools/simulate.ts", `import { decide } from "./decide.ts"`],
+    ["web/src/app.tsx", `import { render } from "preact"; export const a = <p />; import "./style/base.css"`],
+    ["web/src/api/contract.ts", `export type * from "../../../src/dashboard/contract.ts"`],
     ["src/cli/main.ts", `import { serve } from "../server/serve.ts"; import { Command } from "commander"`],
     ["src/broker/add.test.ts", `import { memory } from "../engines/memory/engine.ts"; import "vitest"`],
   ])("the import table allows %s: %s", (file, source) => {
@@ -70,6 +72,9 @@ describe("the import table refuses", () => {
       "not in the published",
     ],
     ["a file outside src", "src/api/version.ts", `import p from "../../package.json"`, "outside src"],
+    ["code of the server in the page", "web/src/a.ts", `import "../../src/core/task.ts"`, "import type"],
+    ["an engine in the page", "web/src/a.ts", `import type { A } from "../../src/engine/e.ts"`, "not engine"],
+    ["Node in the page", "web/src/a.ts", `import "node:fs"`, "of npm packages, web may import"],
     ["a path that Node cannot run", "src/api/queue.ts", `import "../core/task.js"`, "end in .ts"],
   ])("the import table refuses %s", (_, file, source, problem) => {
     expect(problems(file, source)).toEqual([expect.stringContaining(problem)]);

@@ -1,0 +1,134 @@
+/** All queues: how deep, how fast, what holds each back. Thousands of them, as a list of what is in view. */
+
+import type { QueueRow } from "../../api/contract.ts";
+import { showDuration } from "../../format/duration.ts";
+import { showCount, showExact, showRate, showShare } from "../../format/number.ts";
+import { filter, linkTo, route } from "../../router/route.ts";
+import { queues, totals } from "../../store/figures.ts";
+import { Fact, PageHead } from "../../ui/page-head.tsx";
+import { Sparkline } from "../../ui/sparkline.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
+import { FirstPage } from "./first-page.tsx";
+import { holdsBack } from "./holds-back.ts";
+import { sortRows } from "./sort-rows.ts";
+
+export function Overview() {
+  const known = queues.value;
+  if (known?.size === 0) return <FirstPage />;
+  const { query } = route.value;
+  const wanted = query.get("q") ?? "";
+  const sort = query.get("sort") ?? "name";
+  const rows = known ? sortRows([...known.values()], sort, wanted) : [];
+  return (
+    <>
+      <PageHead title="Overview" facts={<Totals />} />
+      <div class="card flush">
+        <div class="table-tools">
+          <input
+            class="input"
+            type="search"
+            aria-label="Find a queue by its name"
+            placeholder="Find a queue"
+            value={wanted}
+            onInput={(event) => filter({ q: event.currentTarget.value })}
+          />
+          <span class="quiet">
+            {rows.length === known?.size ? "" : `${rows.length} of ${known?.size ?? 0}`}
+          </span>
+        </div>
+        <Table label="Queues" rows={rows} keyOf={({ name }) => name} columns={columnsFor(sort)} linked />
+        {rows.length === 0 && known && <p class="table-note">No queue has “{wanted}” in its name.</p>}
+      </div>
+    </>
+  );
+}
+
+function Totals() {
+  const figures = totals.value;
+  if (!figures) return null;
+  const { waiting, running, donePerSecond, addedPerSecond, dead, workers } = figures;
+  return (
+    <>
+      <Fact value={showCount(waiting)} of="waiting" exact={showExact(waiting)} />
+      <Fact value={showCount(running)} of="running" exact={showExact(running)} />
+      <Fact value={showRate(donePerSecond)} of={`of ${showRate(addedPerSecond)} tasks/s`} />
+      <Fact value={showCount(workers)} of="workers" />
+      {dead > 0 && <Fact value={showCount(dead)} of="dead" tone="red" exact={showExact(dead)} />}
+    </>
+  );
+}
+
+function columnsFor(current: string): Column<QueueRow>[] {
+  const sort = (by: string) => ({ by, current, pick: (wanted: string) => filter({ sort: wanted }) });
+  return [
+    { name: "Queue", width: "minmax(120px, 2.2fr)", sort: sort("name"), cell: nameOf },
+    {
+      ...{ name: "Last 30 min", width: "minmax(80px, 1fr)", wide: true },
+      cell: ({ spark = [], name }) =>
+        spark.length > 1 ? <Sparkline values={spark} label={`Depth of ${name}`} /> : null,
+    },
+    {
+      ...{ name: "Waiting", width: "72px", number: true, sort: sort("depth") },
+      cell: ({ depth }) => <Exact value={depth.ready + depth.waiting} />,
+    },
+    {
+      name: "Running",
+      width: "68px",
+      number: true,
+      wide: true,
+      cell: ({ depth }) => <Exact value={depth.claimed} />,
+    },
+    {
+      name: "In/s",
+      width: "60px",
+      number: true,
+      wide: true,
+      sort: sort("in"),
+      cell: ({ rates }) => showRate(rates.addedPerSecond),
+    },
+    {
+      name: "Out/s",
+      width: "60px",
+      number: true,
+      sort: sort("out"),
+      cell: ({ rates }) => showRate(rates.donePerSecond),
+    },
+    {
+      name: "Oldest",
+      width: "76px",
+      number: true,
+      wide: true,
+      sort: sort("oldest"),
+      cell: ({ oldestAge }) => showDuration(oldestAge),
+    },
+    {
+      ...{ name: "Failing", width: "64px", number: true, wide: true, sort: sort("failing") },
+      cell: ({ failureRate }) => (
+        <span class={(failureRate ?? 0) > 0.2 ? "red" : undefined}>{showShare(failureRate)}</span>
+      ),
+    },
+    {
+      ...{ name: "Dead", width: "56px", number: true, sort: sort("dead") },
+      cell: ({ depth }) =>
+        depth.dead === 0 ? <span class="quiet">0</span> : <span class="red">{showCount(depth.dead)}</span>,
+    },
+    { name: "Held back by", width: "minmax(110px, 1.1fr)", wide: true, cell: HeldBack },
+  ];
+}
+
+function nameOf({ name }: QueueRow) {
+  return (
+    <a class="cover" href={linkTo(["queues", name])}>
+      {name}
+    </a>
+  );
+}
+
+function HeldBack(row: QueueRow) {
+  const held = holdsBack(row);
+  return held === null ? <span class="quiet">–</span> : <span class="amber">{held}</span>;
+}
+
+function Exact({ value }: { value: number }) {
+  return <span title={showExact(value)}>{showCount(value)}</span>;
+}

@@ -1,0 +1,60 @@
+import { describe, expect, test } from "vitest";
+import { plotKnee } from "./knee.ts";
+import { layOut, niceCeil, singleCells, slotAt } from "./layout.ts";
+
+const counts = { ready: 10, workers: 3, rows: 1 };
+
+describe("the strip", () => {
+  test("has its head at the left", () => {
+    const layout = layOut(1_100, counts);
+    expect(slotAt(layout, 0).x).toBeLessThan(slotAt(layout, 1).x);
+    expect(layout.strip.x).toBe(layout.head.x);
+  });
+
+  test("shows 400 tasks one to one, in more rows", () => {
+    const layout = layOut(1_100, { ...counts, ready: 400 });
+    expect(layout.strip.buckets).toBeNull();
+    expect(singleCells(layout)).toBeGreaterThanOrEqual(400);
+  });
+
+  test("shows more as buckets, with 64 before the head one to one", () => {
+    const layout = layOut(1_100, { ...counts, ready: 100_000 });
+    const { buckets, columns, rows } = layout.strip;
+    expect(singleCells(layout)).toBeGreaterThanOrEqual(64);
+    expect(buckets!.count * buckets!.size).toBeGreaterThanOrEqual(100_000 - singleCells(layout));
+    expect(buckets!.from + buckets!.count).toBeLessThanOrEqual(columns * rows);
+  });
+
+  test("does not get thinner before the line clearly fits", () => {
+    const thick = layOut(1_100, { ...counts, ready: 60 });
+    const columns = thick.strip.columns;
+    expect(layOut(1_100, { ...counts, ready: columns - 1, rows: 2 }).strip.rows).toBe(2);
+    expect(layOut(1_100, { ...counts, ready: Math.floor(columns / 2), rows: 2 }).strip.rows).toBe(1);
+  });
+});
+
+test("workers that have no room share the last row", () => {
+  const layout = layOut(1_100, { ...counts, workers: 40 });
+  expect(layout.workers).toHaveLength(11);
+  expect(layout.moreWorkers).not.toBeNull();
+});
+
+test("everything is inside a narrow canvas", () => {
+  const layout = layOut(358, { ...counts, ready: 5_000 });
+  expect(layout.isNarrow).toBe(true);
+  for (const { x, width } of [layout.strip, layout.tray, ...layout.workers]) {
+    expect(x).toBeGreaterThanOrEqual(0);
+    expect(x + width).toBeLessThanOrEqual(358);
+  }
+});
+
+test("bucket sizes are 1, 2 or 5 times a power of ten", () => {
+  expect([1, 3, 7, 12, 180, 2_100].map(niceCeil)).toEqual([1, 5, 10, 20, 200, 5_000]);
+});
+
+test("the knee bends where the workers keep up with the arrivals", () => {
+  const plot = plotKnee({ ratePerWorker: 2, arrivals: 8, workers: 3, throughput: 6, observed: [] });
+  const [, bend] = plot.line!.split("L");
+  expect(Number(bend!.split(" ")[1])).toBeCloseTo(plot.arrivalY);
+  expect(plot.current.y).toBeGreaterThan(plot.arrivalY);
+});
