@@ -21,6 +21,8 @@ export default defineConfig(({ mode }) => ({
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     reporters: ["default", new Progress()],
+    // Workers log the failures that tests cause: their lines matter only if the test fails.
+    silent: "passed-only",
     // Only a test that hangs gets here: tests wait for signals. A busy machine may need a minute for one of two seconds.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -42,11 +42,12 @@ const TABLE: Record<string, Row> = {
   worker: { folders: ["core"], node: true },
   programs: { folders: ["core", "worker"], node: true },
   api: {
-    folders: ["core", "worker", "pools"],
+    folders: ["core", "worker", "pools", "metrics"],
     node: true,
     // Only types of the tracing API: trace.ts loads it if a tracer is registered.
     types: ["@standard-schema/spec", "@opentelemetry/api"],
   },
+  metrics: { folders: ["core"], node: false },
   pools: { folders: ["core"], node: true },
   // What the dashboard's page shows, over a port. Its types are also the page's.
   dashboard: { folders: ["core", "pools"], node: true },
@@ -56,7 +57,7 @@ const TABLE: Record<string, Row> = {
   "pools/simulate.ts": { folders: ["core"], node: false },
   // The one file of the library that turns an address into an engine behind a broker, or into a client.
   "api/open.ts": {
-    folders: ["core", "worker", "pools", "broker", "engine", "engines/*", "client"],
+    folders: ["core", "worker", "pools", "metrics", "broker", "engine", "engines/*", "client"],
     node: true,
   },
   transfer: { folders: ["core", "engine"], node: true },

@@ -61,6 +61,7 @@ export { type PoolOptions } from "./pools/options.ts";
 export { type PoolPolicyOptions } from "./pools/policy.ts";
 export { type Pool, type PoolStatus } from "./pools/pool.ts";
 export { type Claim } from "./worker/claim.ts";
+export { type WorkerHooks } from "./worker/hooks.ts";
 export { type StopOptions, type WorkBatchOptions, type WorkOptions } from "./worker/options.ts";
 export { type BatchHandler, type Handler, type Task } from "./worker/task.ts";
 export { type Verdict } from "./worker/verify.ts";

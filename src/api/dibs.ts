@@ -10,11 +10,13 @@ import { checkNames } from "../core/options.ts";
 import type { Port, QueueSummary } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import type { WorkerRecord } from "../core/task.ts";
+import { Metrics } from "../metrics/metrics.ts";
 import { type AlertOptions, parseAlerts } from "../pools/alert-rules.ts";
 import { Alerts } from "../pools/alerts.ts";
 import type { Cap } from "../pools/cap.ts";
 import { type PoolOptions, resolvePool } from "../pools/options.ts";
 import { Pool } from "../pools/pool.ts";
+import { FailureLog } from "../worker/failure-log.ts";
 import { resolveWork, type ResolvedWork, type WorkOptions } from "../worker/options.ts";
 import type { Handler, Task } from "../worker/task.ts";
 import { Worker, type WorkerQueue } from "../worker/worker.ts";
@@ -54,6 +56,8 @@ export class Dibs implements Owner, AsyncDisposable {
   /** @internal */
   readonly defaultWorker = `hand-${process.pid}#${randomBytes(4).toString("hex")}`;
   readonly #logger: Logger;
+  readonly #failures: FailureLog;
+  readonly #metrics: Metrics;
   readonly #workers = new Set<Worker>();
   readonly #pools = new Set<Pool>();
   readonly #alerts = new Set<Alerts>();
@@ -65,9 +69,11 @@ export class Dibs implements Owner, AsyncDisposable {
   #closing: Promise<void> | undefined;
 
   /** @internal Created by open(). */
-  constructor(port: Port, logger: Logger) {
-    this.port = port;
+  constructor(port: Port, logger: Logger, metrics = new Metrics()) {
+    this.port = metrics.measure(port);
     this.#logger = logger;
+    this.#metrics = metrics;
+    this.#failures = new FailureLog(logger, port.clock);
   }
 
   queue<In, Out, Data>(definition: QueueDefinition<In, Out, Data>): Queue<In, Out, Data>;
@@ -97,7 +103,7 @@ export class Dibs implements Owner, AsyncDisposable {
     pattern: string,
     group: string,
     handler: Handler<Json<Data>, Out>,
-    options?: SubscribeOptions,
+    options?: SubscribeOptions<Json<Data>, Out>,
   ): Worker {
     checkHandler(handler, "subscribe", "third");
     const { work, subscription } = splitSubscribe(options);
@@ -225,7 +231,7 @@ export class Dibs implements Owner, AsyncDisposable {
   work<Data = unknown, Result = unknown>(
     queues: (string | WorkerQueue | QueueDefinition<never, never, never>)[],
     handler: Handler<Data, Result>,
-    options?: WorkOptions,
+    options?: WorkOptions<Data, Result>,
   ): Worker {
     if (!Array.isArray(queues) || queues.length === 0) {
       throw invalid(`work() takes an array of queues first, at least one; got ${show(queues)}.`);
@@ -253,6 +259,7 @@ export class Dibs implements Owner, AsyncDisposable {
       traceHandler<Task, unknown>(handler),
       options,
       this.#logger,
+      this.#failures,
       () => {
         this.#workers.delete(worker);
       },
@@ -279,6 +286,14 @@ export class Dibs implements Owner, AsyncDisposable {
     const { queue } = options;
     const workers = await everyItem((page) => this.port.workers({ ...page, queue }));
     return workers.map((worker) => ({ ...worker, joinedAt: new Date(worker.joinedAt) }));
+  }
+
+  /**
+   * What this process did and what is in the store, in the text format of Prometheus: return it from an HTTP endpoint of
+   * yours. A server has /metrics.
+   */
+  async metrics(): Promise<string> {
+    return this.#metrics.scrape(this.port);
   }
 
   /** Events from now on, of all processes. */
@@ -328,6 +343,7 @@ export class Dibs implements Owner, AsyncDisposable {
     this.#closing ??= (async () => {
       await Promise.all([...this.#pools, ...this.#alerts].map((each) => each.stop()));
       await Promise.all([...this.#workers].map((worker) => worker.stop()));
+      this.#failures.flush();
       for (const listening of this.#listening) listening.abort();
       await Promise.allSettled(this.#defining);
       await this.port.close();
@@ -367,6 +383,7 @@ refuseSurplus(Dibs, "dibs", {
     poolDecisions: "name, options",
     queues: "",
     workers: "options",
+    metrics: "",
     close: "",
   },
 });

@@ -6,12 +6,14 @@ import type { Clock } from "../core/clock.ts";
 import type { Measured } from "../core/commit.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
-import { type Logger, SILENT } from "../core/logger.ts";
+import { type Logger, SILENT, STANDARD_ERROR } from "../core/logger.ts";
 import { checkBoolean, checkNames, checkObject } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
+import { throttleLogger } from "../core/throttled-logger.ts";
 import { codeOf, filePathOf } from "../engine/real-file.ts";
 import { systemClock } from "../engine/system-clock.ts";
+import { Metrics } from "../metrics/metrics.ts";
 import { Dibs } from "./dibs.ts";
 import { tracePort } from "./trace.ts";
 
@@ -21,7 +23,10 @@ export interface OpenOptions {
    * process but not of the machine, and commits are faster.
    */
   durability?: "full" | "relaxed" | undefined;
-  /** Gets what no caller gets: a worker cannot reach the store, or background work failed. Default: no logging. */
+  /**
+   * Gets what no caller gets: a task is dead or keeps failing, a worker cannot reach the store, background work failed.
+   * Default: a line each on standard error.
+   */
   logger?: Logger | undefined;
   /** How often to poll the store for what no notification reported; default 2 s. */
   poll?: Duration | undefined;
@@ -50,7 +55,10 @@ export async function open(url?: string, options: OpenOptions = {}): Promise<Dib
   const known = ["durability", "logger", "poll", "schema", "listen", "create", "token", "clock"];
   checkNames(options, known, "open");
   const address = url ?? (process.env["DIBS_URL"] || "./dibs.db");
-  return new Dibs(tracePort(await openPort(address, options)), options.logger ?? SILENT);
+  const logger = options.logger ?? throttleLogger(STANDARD_ERROR);
+  const metrics = new Metrics();
+  const port = await openPort(address, { ...options, logger }, { measure: (each) => metrics.record(each) });
+  return new Dibs(tracePort(port), logger, metrics);
 }
 
 /**

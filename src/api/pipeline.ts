@@ -43,7 +43,7 @@ export interface StageOptions<Data = unknown> extends Omit<JoinOptions, "cost"> 
 /**
  * Options of a stage that joins. The store assembles its input, so its cost is a number, not a function of the input.
  */
-export interface JoinOptions extends QueueOptions, Omit<WorkOptions, "order"> {
+export interface JoinOptions extends QueueOptions, Omit<WorkOptions, "order" | "limit"> {
   cost?: number | undefined;
 }
 
@@ -129,7 +129,7 @@ export class Pipeline<
     checkHandler(handler, joins ? "join" : "stage", "second");
     checkObject(options, "The options of a stage");
     checkNames(options, NAMES, `stage "${name}"`);
-    const { concurrency, prefetch, name: label, cost: given, ...rest } = options;
+    const { concurrency, prefetch, name: label, on, cost: given, ...rest } = options;
     const cost = typeof given === "function" ? BY_INPUT : given;
     const stage: Stage = { name, joins, ...(cost !== undefined && { cost }) };
     checkStages(this.name, [...this.#stages, stage]);
@@ -138,7 +138,7 @@ export class Pipeline<
         `schema: only the first stage takes data from outside; let the stage before "${name}" have a \`result\` instead.`,
       );
     }
-    const work = { concurrency, prefetch, name: label };
+    const work = { concurrency, prefetch, name: label, on };
     resolveWork(work);
     const queue = new Queue(this.#owner, stageQueue(this.name, name), rest);
     const costOf =
@@ -330,7 +330,16 @@ function joinMismatch(pipeline: string, { name, joins }: Stage, run: string): Er
   );
 }
 
-const NAMES = [...Object.keys(DEFAULT_POLICY), "schema", "result", "concurrency", "prefetch", "name", "cost"];
+const NAMES = [
+  ...Object.keys(DEFAULT_POLICY),
+  "schema",
+  "result",
+  "concurrency",
+  "prefetch",
+  "name",
+  "on",
+  "cost",
+];
 
 refuseSurplus(Pipeline, "pipeline", {
   calls: {

@@ -255,13 +255,13 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
 
   // ── Do work ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  work(handler: Handler<Data, Out>, options?: WorkOptions): Worker {
+  work(handler: Handler<Data, Out>, options?: WorkOptions<Data, Out>): Worker {
     checkHandler(handler);
     return this.#owner.startWorker([this], handler as never, resolveWork(options));
   }
 
   /** The handler gets up to `max` tasks at a time. Each is settled separately. */
-  workBatch(handler: BatchHandler<Data, Out>, options?: WorkBatchOptions): Worker {
+  workBatch(handler: BatchHandler<Data, Out>, options?: WorkBatchOptions<Data, Out>): Worker {
     checkHandler(handler);
     return this.#owner.startWorker([this], handler as never, resolveWorkBatch(options));
   }

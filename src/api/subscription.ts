@@ -11,8 +11,8 @@ import { type Owner, Queue } from "./queue.ts";
 export type SubscriptionOptions = QueueOptions;
 
 /** The policy of the group's queue, and the options of its worker. */
-export interface SubscribeOptions
-  extends QueuePolicyOptions, Pick<QueueOptions, "result">, Omit<WorkOptions, "order"> {}
+export interface SubscribeOptions<Data = unknown, Out = unknown>
+  extends QueuePolicyOptions, Pick<QueueOptions, "result">, Omit<WorkOptions<Data, Out>, "order"> {}
 
 /** A subscription in a list. */
 export interface SubscriptionInfo extends Omit<SubscriptionRecord, "createdAt"> {
@@ -40,15 +40,15 @@ export class Subscription<In = unknown, Out = unknown, Data = Json<In>> extends 
   }
 }
 
-const WORK = ["concurrency", "prefetch", "name"] as const;
+const WORK = ["concurrency", "prefetch", "name", "limit", "on"] as const;
 const NAMES = [...Object.keys(DEFAULT_POLICY), "result", ...WORK];
 
-export function splitSubscribe(options: SubscribeOptions = {}): {
-  work: WorkOptions;
+export function splitSubscribe(options: SubscribeOptions<never, never> = {}): {
+  work: WorkOptions<never, never>;
   subscription: SubscriptionOptions;
 } {
   checkObject(options, "The options of subscribe");
   checkNames(options, NAMES, "subscribe");
-  const { concurrency, prefetch, name, ...subscription } = options;
-  return { work: { concurrency, prefetch, name }, subscription };
+  const { concurrency, prefetch, name, limit, on, ...subscription } = options;
+  return { work: { concurrency, prefetch, name, limit, on }, subscription };
 }

@@ -77,7 +77,11 @@ export class Topic<In = unknown, Data = Json<In>> implements PublishTarget<In, P
    * Starts a worker of a group. Workers with the same group name compete, in all processes; another group gets its own
    * copies.
    */
-  subscribe<Out = unknown>(group: string, handler: Handler<Data, Out>, options?: SubscribeOptions): Worker {
+  subscribe<Out = unknown>(
+    group: string,
+    handler: Handler<Data, Out>,
+    options?: SubscribeOptions<Data, Out>,
+  ): Worker {
     checkHandler(handler, "subscribe", "second");
     const { work, subscription } = splitSubscribe(options);
     return this.#owner.startWorker(

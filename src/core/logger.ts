@@ -4,4 +4,10 @@ export interface Logger {
   error(message: string, details?: object): void;
 }
 
+/** What a program gets that sets no logger. */
+export const STANDARD_ERROR: Logger = {
+  warn: (message) => console.warn(`dibs: ${message}`),
+  error: (message) => console.error(`dibs: ${message}`),
+};
+
 export const SILENT: Logger = { warn() {}, error() {} };

@@ -26,10 +26,11 @@ import { bearerOf, type CallerRules, checkCaller, rulesOf, shareWithOrigin } fro
 import { Connections } from "./connections.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { HttpAnswers } from "./http-answers.ts";
-import { Metrics } from "./metrics.ts";
+import { Metrics } from "../metrics/metrics.ts";
+import { Gauge } from "../metrics/series.ts";
 import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
 import type { Grant } from "./scopes.ts";
-import { throttleLogger } from "./throttled-logger.ts";
+import { throttleLogger } from "../core/throttled-logger.ts";
 import { auditOnce } from "./audit-once.ts";
 import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
 
@@ -99,7 +100,11 @@ export class Server {
   readonly #listener: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly #callers: CallerRules;
   readonly #audit: (action: AdminAction) => void;
-  readonly #metrics: Metrics;
+  readonly #metrics = new Metrics();
+  readonly #gauges = {
+    clients: new Gauge("dibs_clients", "Clients that are connected or can still resume.", []),
+    connections: new Gauge("dibs_connections", "Open TCP connections, of any kind.", []),
+  };
   readonly #httpAnswers: HttpAnswers;
   /** The store, with calls counted. */
   readonly #store: Port;
@@ -119,7 +124,6 @@ export class Server {
     const trail = auditOnce(options.audit ?? (() => {}));
     this.#audit = (action) => trail(boundEntry(action));
     this.#callers = rulesOf(host, allowHosts, allowOrigins);
-    this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
     options.onMeasured?.((measured) => this.#metrics.record(measured));
     const { headersMs = HEADERS_MS, requestMs = REQUEST_MS } = options;
@@ -324,7 +328,9 @@ export class Server {
   /** Requires read:*, because the metrics name every queue. */
   async #scrape(request: IncomingMessage): Promise<string> {
     this.#admit(request).grant.need(["read"], ["*"]);
-    return this.#metrics.scrape(this);
+    this.#gauges.clients.set({}, this.clients);
+    this.#gauges.connections.set({}, this.connections);
+    return this.#metrics.scrape(this.#options.store, Object.values(this.#gauges));
   }
 
   /** The description of the interface needs no token. */

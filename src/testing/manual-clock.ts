@@ -1,5 +1,6 @@
 import { refuseSurplus } from "../core/arguments.ts";
 import type { Clock, Reading } from "../core/clock.ts";
+import { type Duration, parseDuration } from "../core/duration.ts";
 
 /**
  * A clock for tests that only advances when told to. `advance` lets time pass and fires the timers that become due, in
@@ -28,8 +29,9 @@ export class ManualClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  async advance(ms: number): Promise<void> {
-    const end = this.#awake + ms;
+  /** Lets time pass, as in `advance("2h")` or milliseconds. */
+  async advance(time: Duration): Promise<void> {
+    const end = this.#awake + parseDuration(time, "time");
     for (;;) {
       await this.#quiet();
       const next = [...this.#timers].filter((timer) => timer.at <= end).sort((a, b) => a.at - b.at)[0];
@@ -51,7 +53,8 @@ export class ManualClock implements Clock {
   }
 
   /** The machine sleeps: time passes, but nothing runs, and no lease gets shorter. */
-  sleep(ms: number): void {
+  sleep(time: Duration): void {
+    const ms = parseDuration(time, "time");
     this.#elapsed += ms;
     this.#wall += ms;
   }
@@ -84,4 +87,4 @@ function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-refuseSurplus(ManualClock, "clock", { calls: { sleep: "ms", step: "ms" }, promises: { advance: "ms" } });
+refuseSurplus(ManualClock, "clock", { calls: { sleep: "time", step: "ms" }, promises: { advance: "time" } });

@@ -11,7 +11,7 @@ import type { Port, SettleRef, SettleCall } from "../core/port.ts";
 import type { RunPlace } from "../core/run.ts";
 import type { NextCosts } from "../core/stage-cost.ts";
 import { describeError } from "../core/task-error.ts";
-import type { Addition, ClaimedTask, Headers, NewMessage, NewTask } from "../core/task.ts";
+import type { Addition, ClaimedTask, Headers, NewMessage, NewTask, TaskState } from "../core/task.ts";
 import { TOPIC_HEADER } from "../core/topic.ts";
 
 /**
@@ -31,6 +31,11 @@ export interface AddTarget<In, Options> {
 export interface PublishTarget<In, Options> {
   /** Checks and encodes the data. Stores nothing. */
   prepareMessage(data: In, options?: Options): Promise<NewMessage>;
+}
+
+/** Learns of settlements that took effect. `given` is the result, or what was thrown. */
+export interface SettlementObserver {
+  settled(task: unknown, call: SettleCall, state: TaskState, given: unknown): void;
 }
 
 /** Checks and encodes what a handler returned. */
@@ -65,10 +70,12 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   readonly #nextCost: NextCost | undefined;
   /** @internal */
   protected readonly claimed: ClaimedTask;
+  /** @internal Set by the worker. */
+  observer: SettlementObserver | undefined;
   #data: { decoded: Data } | undefined;
   #adds: Set<PendingAdd> | undefined;
   #settlement: Promise<void> | undefined;
-  #isAckedInTransaction = false;
+  #ackedInTransaction: { call: SettleCall; state: TaskState; result: unknown } | undefined;
   #storeError: unknown;
   #spent: number | undefined;
 
@@ -160,9 +167,9 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     this.#checkOpen();
     const parted = isEach(result) ? result : undefined;
     const encoded = this.#encodeResult(parted ? parted.items : result);
-    if (encoded instanceof Promise || this.#adds) return this.#ackWithAdds(encoded, parted, tx);
-    if (!parted && !this.#nextCost) return this.#sendAck({ kind: "ack", result: encoded }, tx);
-    return this.#sendAck(this.#stageAck(encoded, parted), tx);
+    if (encoded instanceof Promise || this.#adds) return this.#ackWithAdds(result, encoded, parted, tx);
+    if (!parted && !this.#nextCost) return this.#sendAck({ kind: "ack", result: encoded }, result, tx);
+    return this.#sendAck(this.#stageAck(encoded, parted), result, tx);
   }
 
   /** The ack of a task of a run, with the costs of the tasks that follow. */
@@ -181,43 +188,50 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 
   async #ackWithAdds(
+    result: unknown,
     encoding: string | null | Promise<string | null>,
     parted: Each | undefined,
     tx: unknown,
   ): Promise<void> {
     const acked = this.#stageAck(await encoding, parted);
-    if (!this.#adds) return this.#sendAck(acked, tx);
+    if (!this.#adds) return this.#sendAck(acked, result, tx);
     // Adds that are refused remove themselves from the set meanwhile.
     await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));
     const adds = await Promise.all([...this.#adds].map(({ prepared }) => prepared));
     // Declare at the same moment, so that a queue's policy commits with its first task.
     const declared = [...this.#adds].map(({ declare }) => declare());
-    const settled = this.#sendAck({ ...acked, ...(adds.length > 0 && { adds }) }, tx);
+    const settled = this.#sendAck({ ...acked, ...(adds.length > 0 && { adds }) }, result, tx);
     await Promise.all([...declared, settled]);
   }
 
-  #sendAck(call: SettleCall & { kind: "ack" }, tx: unknown): Promise<void> {
-    return tx === undefined ? this.settleAs(call) : this.#ackInTransaction(call, tx);
+  #sendAck(call: SettleCall & { kind: "ack" }, result: unknown, tx: unknown): Promise<void> {
+    return tx === undefined ? this.settleAs(call, result) : this.#ackInTransaction(call, result, tx);
   }
 
   /** The claim stays open: the caller's transaction may be rolled back, and then the ack has not happened. */
-  async #ackInTransaction(call: SettleCall & { kind: "ack" }, tx: unknown): Promise<void> {
-    await this.port.settle(this, this.#withSpent(call), { tx });
-    this.#isAckedInTransaction = true;
+  async #ackInTransaction(call: SettleCall & { kind: "ack" }, result: unknown, tx: unknown): Promise<void> {
+    const { state } = await this.port.settle(this, this.#withSpent(call), { tx });
+    this.#ackedInTransaction = { call, state, result };
   }
 
   /**
    * @internal Acked in the handler's own transaction: when the handler then returns, there is nothing left to settle.
    */
   get isAckedInTransaction(): boolean {
-    return this.#isAckedInTransaction;
+    return this.#ackedInTransaction !== undefined;
+  }
+
+  /** @internal The handler returned after an ack in its own transaction, which by then was committed. */
+  observeAckInTransaction(): void {
+    const { call, state, result } = this.#ackedInTransaction!;
+    this.#observe(call, state, result);
   }
 
   /** Failed: retried after `delay` or the queue's backoff, or dead if this was the last attempt. */
   async nack(error: unknown, options: { delay?: Duration } = {}): Promise<void> {
     checkNames(options, ["delay"], "nack");
     const delay = options.delay === undefined ? undefined : parseDuration(options.delay, "delay");
-    await this.settleAs({ kind: "nack", error: describeError(error), delay });
+    await this.settleAs({ kind: "nack", error: describeError(error), delay }, error);
   }
 
   /**
@@ -232,7 +246,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 
   /** Straight to the dead letters. */
   async reject(error: unknown): Promise<void> {
-    await this.settleAs({ kind: "reject", error: describeError(error) });
+    await this.settleAs({ kind: "reject", error: describeError(error) }, error);
   }
 
   /** Returns the task to its position, for any worker, now or after `delay`. The attempt does not count. */
@@ -294,22 +308,33 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 
   /**
-   * One settlement counts. If the store refused it or could not be reached, another one may be sent.
+   * One settlement counts. If the store refused it or could not be reached, another one may be sent. `given` is the
+   * result, or what was thrown.
    * @internal
    */
-  settleAs(call: SettleCall): Promise<void> {
+  settleAs(call: SettleCall, given?: unknown): Promise<void> {
     this.#checkOpen();
-    this.#settlement = this.#send(call);
+    this.#settlement = this.#send(call, given);
     return this.#settlement;
   }
 
-  async #send(call: SettleCall): Promise<void> {
+  async #send(call: SettleCall, given: unknown): Promise<void> {
+    let state: TaskState;
     try {
-      await this.port.settle(this, this.#withSpent(call));
+      ({ state } = await this.port.settle(this, this.#withSpent(call)));
     } catch (error) {
       if ((error as { code?: string }).code !== "CLAIM_LOST") this.#settlement = undefined;
       this.#storeError = error;
       throw error;
+    }
+    if (this.observer) this.#observe(call, state, given);
+  }
+
+  #observe(call: SettleCall, state: TaskState, given: unknown): void {
+    try {
+      this.observer?.settled(this, call, state, given);
+    } catch {
+      // The settlement took effect: what a user's logger throws must not look like its failure.
     }
   }
 

@@ -53,10 +53,13 @@ export async function settle(
   const answer = task.isSettled ? await answerAfter(task, given) : given;
   if (task.isSettled && held.fate !== "timedOut") return;
   // If that transaction was rolled back and the handler does not say so, the task ends by its timeout.
-  if (task.isAckedInTransaction && "returned" in answer && held.fate !== "timedOut") return;
+  if (task.isAckedInTransaction && "returned" in answer && held.fate !== "timedOut")
+    return task.observeAckInTransaction();
   const isReturned = "returned" in answer && held.fate !== "timedOut" && !task.waiting;
   const send = (): Promise<void> =>
-    isReturned ? task.ackAs(answer.returned) : task.settleAs(settleCallFor(held, answer));
+    isReturned
+      ? task.ackAs(answer.returned)
+      : task.settleAs(settleCallFor(held, answer), thrownOf(held, answer));
   try {
     if (failure) throw failure.error;
     await send();
@@ -66,7 +69,7 @@ export async function settle(
       const refusal = await repeat(settling, held, error, send);
       if (refusal === undefined) return;
       // The result, or a task that it adds, was refused: that makes the attempt a failure.
-      const fail = () => task.settleAs({ kind: "nack", error: describeError(refusal) });
+      const fail = () => task.settleAs({ kind: "nack", error: describeError(refusal) }, refusal);
       await repeat(settling, held, RETRY_AT_ONCE, fail);
     } finally {
       settling.onTrouble(false);
@@ -84,6 +87,12 @@ async function answerAfter(task: Task, answer: Answer): Promise<Answer> {
   } catch (threw) {
     return { threw };
   }
+}
+
+/** What hooks get as the error. */
+function thrownOf(held: Held, answer: Answer): unknown {
+  if (held.fate === "timedOut") return timeoutError();
+  return "threw" in answer ? answer.threw : undefined;
 }
 
 function settleCallFor(held: Held, answer: Answer): SettleCall {

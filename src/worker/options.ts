@@ -4,8 +4,10 @@ import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNames, checkNumber, checkText } from "../core/options.ts";
 import { show } from "../core/show.ts";
+import { checkHooks, type WorkerHooks } from "./hooks.ts";
 
-export interface WorkOptions {
+/** Without type arguments, as for several queues, hooks get tasks of unknown data. */
+export interface WorkOptions<Data = unknown, Result = unknown> {
   /** Tasks handled at once; default 1. */
   concurrency?: number | undefined;
   /** Tasks fetched in advance, so that the next one starts at once; default 0. */
@@ -16,14 +18,18 @@ export interface WorkOptions {
   order?: "strict" | "fair" | undefined;
   /** Stops by itself after this many tasks; unlimited unless set. */
   limit?: number | undefined;
+  /** Functions that are called when a task was claimed, is done, failed or is dead. */
+  on?: WorkerHooks<Data, Result> | undefined;
 }
 
-export interface WorkBatchOptions {
+export interface WorkBatchOptions<Data = unknown, Result = unknown> {
   /** Most tasks in a batch; default 100. */
   max?: number | undefined;
   /** Batches handled at once; default 1. */
   concurrency?: number | undefined;
   name?: string | undefined;
+  /** As for `work`, for each task of a batch. */
+  on?: WorkerHooks<Data, Result> | undefined;
 }
 
 export interface StopOptions {
@@ -45,6 +51,9 @@ export interface ResolvedWork {
   batch: number | null;
   /** Tasks after which it stops by itself; null: never. */
   limit: number | null;
+  hooks: WorkerHooks;
+  /** Logs the failures of its tasks. False if its caller reports them. */
+  isLogging: boolean;
 }
 
 export const STOP_TIMEOUT_MS = 30_000;
@@ -60,8 +69,8 @@ export function abortAfter(timeout: number): number {
 
 const MOST_AT_ONCE = 10_000;
 
-export function resolveWork(options: WorkOptions = {}): ResolvedWork {
-  checkNames(options, ["concurrency", "prefetch", "name", "order", "limit"], "work");
+export function resolveWork(options: WorkOptions<never, never> = {}): ResolvedWork {
+  checkNames(options, ["concurrency", "prefetch", "name", "order", "limit", "on"], "work");
   const order = options.order ?? "strict";
   if (order !== "strict" && order !== "fair")
     throw invalid(`order must be "strict" or "fair"; got ${show(order)}.`);
@@ -72,20 +81,27 @@ export function resolveWork(options: WorkOptions = {}): ResolvedWork {
     batch: null,
     limit:
       options.limit === undefined ? null : checkNumber(options.limit, "limit", 1, Number.MAX_SAFE_INTEGER),
+    ...observing(options.on),
     ...identity(options.name),
   };
 }
 
-export function resolveWorkBatch(options: WorkBatchOptions = {}): ResolvedWork {
-  checkNames(options, ["max", "concurrency", "name"], "workBatch");
+export function resolveWorkBatch(options: WorkBatchOptions<never, never> = {}): ResolvedWork {
+  checkNames(options, ["max", "concurrency", "name", "on"], "workBatch");
   return {
     concurrency: checkNumber(options.concurrency ?? 1, "concurrency", 1, MOST_AT_ONCE),
     prefetch: 0,
     order: "strict",
     limit: null,
     batch: checkNumber(options.max ?? 100, "max", 1, LIMITS.claimBatch),
+    ...observing(options.on),
     ...identity(options.name),
   };
+}
+
+function observing(on: WorkerHooks<never, never> = {}): { hooks: WorkerHooks; isLogging: boolean } {
+  checkHooks(on);
+  return { hooks: on as WorkerHooks, isLogging: true };
 }
 
 export function resolveStop(options: StopOptions = {}): number {

@@ -8,7 +8,9 @@ import type { EncodeResult, NextCost } from "./claim.ts";
 import { Deadlines } from "./deadlines.ts";
 import { type Answer, ackAtOnce, answersOfBatch, runHandler, settle } from "./handle.ts";
 import { type Held, setFate } from "./held.ts";
+import type { FailureLog } from "./failure-log.ts";
 import { Membership, pause } from "./membership.ts";
+import { Observer } from "./observer.ts";
 import { abortAfter, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
 import { type BatchHandler, type Handler, Task } from "./task.ts";
 
@@ -55,6 +57,7 @@ export class Worker implements AsyncDisposable {
   readonly #handler: Handler<never> | BatchHandler<never>;
   readonly #options: ResolvedWork;
   readonly #logger: Logger;
+  readonly #observer: Observer;
   readonly #onStopped: () => void;
   /** By fence, which is unique. */
   readonly #held = new Map<number, Held>();
@@ -95,6 +98,7 @@ export class Worker implements AsyncDisposable {
     handler: Handler<never> | BatchHandler<never>,
     options: ResolvedWork,
     logger: Logger,
+    failures: FailureLog,
     onStopped: () => void,
   ) {
     this.#port = port;
@@ -102,6 +106,7 @@ export class Worker implements AsyncDisposable {
     this.#handler = handler;
     this.#options = options;
     this.#logger = logger;
+    this.#observer = new Observer(port, options.hooks, options.isLogging ? failures : undefined, logger);
     this.#onStopped = onStopped;
     this.id = options.id;
     this.name = options.name;
@@ -326,6 +331,7 @@ export class Worker implements AsyncDisposable {
 
   #lose(held: Held, reason: DibsError = claimLost(held.claimed.id, held.claimed.fence)): void {
     this.#drop(held);
+    if (held.task) this.#observer.lost(held.task, reason);
     setFate(held, "lost", reason);
   }
 
@@ -376,6 +382,8 @@ export class Worker implements AsyncDisposable {
     const { claimed, policy } = held;
     const { encodeResult, nextCost } = this.#queues.get(claimed.queue)!;
     held.task = new Task(this.#port, claimed, encodeResult, nextCost);
+    held.task.observer = this.#observer;
+    this.#observer.claimed(held.task);
     held.task.onExtended = (lease) => {
       const extendedAt = this.#now();
       this.#deadlines.set(held, extendedAt + lease, extendedAt);

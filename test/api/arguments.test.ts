@@ -44,6 +44,7 @@ const METHODS: Record<string, Record<string, Call>> = {
     queues: [[]],
     workers: [[{}], 0],
     events: [[{}], 0],
+    metrics: [[]],
     close: [[]],
   },
   Queue: {
@@ -130,7 +131,7 @@ const CLASSES = {
 
 /** Marked @internal in the sources, or called only by the library. */
 const INTERNAL = new Set(
-  "constructor startWorker startPool warnOnce settleAs ackAs abort declare declareIfNeeded prepare prepareMessage read after standStill".split(
+  "constructor startWorker startPool warnOnce observeAckInTransaction settleAs ackAs abort declare declareIfNeeded prepare prepareMessage read after standStill".split(
     " ",
   ),
 );

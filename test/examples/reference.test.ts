@@ -37,6 +37,7 @@ const INTERNAL = [
   "ackAs",
   "settlement",
   "isAckedInTransaction",
+  "observeAckInTransaction",
   "abort",
   "declare",
   "declareIfNeeded",

@@ -4,6 +4,8 @@ import { invalid } from "../../core/errors.ts";
 import { inherited } from "../../programs/facts.ts";
 import { findProgram } from "../../programs/find-program.ts";
 import { Programs } from "../../programs/programs.ts";
+import { resolveWork } from "../../worker/options.ts";
+import type { Task } from "../../worker/task.ts";
 import type { Worker } from "../../worker/worker.ts";
 import { EXIT } from "../exit.ts";
 import { count } from "../human.ts";
@@ -61,11 +63,14 @@ async function run(words: string[], flags: Flags): Promise<void> {
       void worker.stop();
     },
   });
-  const worker: Worker = dibs.work(queues, (task) => programs.handle(task, worker.id), {
-    concurrency: flags.once ? 1 : flags.concurrency,
-    ...(flags.once && { limit: 1 }),
-    ...(flags.name !== undefined && { name: flags.name }),
-    ...(flags.order !== undefined && { order: flags.order }),
+  const { once, name, order } = flags;
+  const options = { name, order, ...(once ? { limit: 1 } : { concurrency: flags.concurrency }) };
+  const handles = [...new Set(queues)].map((queue) => dibs.queue(queue));
+  const handler = (task: Task): unknown => programs.handle(task, worker.id);
+  // The report says more about a failure than the worker's log.
+  const worker: Worker = dibs.startWorker(handles, handler as never, {
+    ...resolveWork(options),
+    isLogging: false,
   });
   const stopListening = stopOnSignals(worker, programs, flags.stopTimeout);
   try {

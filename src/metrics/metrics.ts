@@ -1,7 +1,8 @@
 import type { Measured } from "../core/commit.ts";
 import type { ClaimResult, Port, SettleRef, SettleCall } from "../core/port.ts";
 import type { AddedTask, TaskState } from "../core/task.ts";
-import { Counter, Gauge, Histogram } from "./series.ts";
+import type { Clock } from "../core/clock.ts";
+import { Counter, Gauge, Histogram, type Spread } from "./series.ts";
 
 /** Queues with their own labels. Above that, they share one label. */
 const MOST_QUEUES = 1_000;
@@ -10,27 +11,43 @@ const MOST_CLAIMS = 100_000;
 const OPERATIONS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600];
 
+/** Calls whose duration is measured. */
+type Verb = "add" | "publish" | "settle";
+
+/** The series of one queue. */
+interface QueueFigures {
+  queue: string;
+  added: { count: number };
+  claimed: { count: number };
+  /** Settled by an ack and done, as nearly every task is; created by the first one. */
+  acked: { count: number } | undefined;
+  wait: Spread;
+  service: Spread;
+}
+
 /**
- * Counts what passes through this server, and reads what is in the store on each scrape. Several servers on one store
- * each count their own share, and all show the same depths.
+ * Counts what passes through this process, and reads what is in the store on each scrape. Several processes on one store
+ * each count their own share, and all show the same depths. For `dibs.metrics()` and for the server.
  */
 export class Metrics {
-  readonly #store: Port;
+  #clock: Clock | undefined;
   readonly #series: { toText(): string }[] = [];
-  /** Queues that have their own series. */
-  readonly #counted = new Set<string>();
-  readonly #claimedAt = new Map<number, { queue: string; at: number }>();
+  /** By queue, so that counting a task takes one lookup. */
+  readonly #figures = new Map<string, QueueFigures>();
+  readonly #callsOf: Partial<Record<Verb, Spread>> = {};
+  #others: QueueFigures | undefined;
+  readonly #claimedAt = new Map<number, { of: QueueFigures; at: number }>();
   readonly #added = this.#counter(
     "dibs_tasks_added_total",
-    "Tasks added through this server: by calls, with acks and by schedules.",
+    "Tasks added through this process: by calls, with acks and by schedules.",
     ["queue"],
   );
-  readonly #claimed = this.#counter("dibs_tasks_claimed_total", "Tasks claimed through this server.", [
+  readonly #claimed = this.#counter("dibs_tasks_claimed_total", "Tasks claimed through this process.", [
     "queue",
   ]);
   readonly #settled = this.#counter(
     "dibs_tasks_settled_total",
-    "Claims settled through this server, by settlement and resulting state.",
+    "Claims settled through this process, by settlement and resulting state.",
     ["queue", "word", "state"],
   );
   readonly #wait = this.#histogram("dibs_task_wait_seconds", "From add to claim.", ["queue"]);
@@ -53,15 +70,10 @@ export class Metrics {
   ]);
   readonly #workers = this.#gauge("dibs_queue_workers", "Workers with heartbeats.", ["queue"]);
   readonly #paused = this.#gauge("dibs_queue_paused", "1 while the queue is paused.", ["queue"]);
-  readonly #clients = this.#gauge("dibs_clients", "Clients that are connected or can still resume.", []);
-  readonly #connections = this.#gauge("dibs_connections", "Open TCP connections, of any kind.", []);
-
-  constructor(store: Port) {
-    this.#store = store;
-  }
 
   /** The same port, with calls counted. Calls are passed on at once. */
   measure(port: Port): Port {
+    this.#clock = port.clock;
     return {
       ...port,
       add: (tasks, options) => this.#timed("add", port.add(tasks, options), (added) => this.#count(added)),
@@ -76,8 +88,8 @@ export class Metrics {
         return answer;
       },
       settle: (claim, call, options) =>
-        this.#timed("settle", port.settle(claim, call, options), ({ state }) =>
-          this.#recordSettled(claim, call, state),
+        this.#timed("settle", port.settle(claim, call, options), ({ state }, now) =>
+          this.#recordSettled(claim, call, state, now),
         ),
     };
   }
@@ -86,7 +98,7 @@ export class Metrics {
   record(measured: Measured): void {
     if ("added" in measured) {
       for (const [queue, count] of Object.entries(measured.added))
-        this.#added.inc({ queue: this.#labelOf(queue) }, count);
+        this.#figuresOf(queue).added.count += count;
       return;
     }
     if ("conflict" in measured) return this.#conflicts.inc({ kind: measured.conflict });
@@ -95,10 +107,10 @@ export class Metrics {
     this.#operations.observe({}, operations);
   }
 
-  /** In the text format of Prometheus. */
-  async scrape({ clients, connections }: { clients: number; connections: number }): Promise<string> {
-    const { items: queues } = await this.#store.queues({ limit: MOST_QUEUES });
-    const stats = await Promise.all(queues.map(({ name }) => this.#store.stats(name)));
+  /** In the text format of Prometheus. `others` are series of the caller's. */
+  async scrape(store: Port, others: readonly { toText(): string }[] = []): Promise<string> {
+    const { items: queues } = await store.queues({ limit: MOST_QUEUES });
+    const stats = await Promise.all(queues.map(({ name }) => store.stats(name)));
     for (const gauge of [this.#depth, this.#oldest, this.#workers, this.#paused]) gauge.reset();
     for (const { queue, depth, oldestAge, workers, paused } of stats) {
       for (const [state, count] of Object.entries(depth)) this.#depth.set({ queue, state }, count as number);
@@ -106,52 +118,68 @@ export class Metrics {
       this.#workers.set({ queue }, workers);
       this.#paused.set({ queue }, paused ? 1 : 0);
     }
-    this.#clients.set({}, clients);
-    this.#connections.set({}, connections);
-    return this.#series.map((series) => series.toText()).join("");
+    return [...this.#series, ...others].map((series) => series.toText()).join("");
   }
 
-  #timed<T>(verb: string, answer: Promise<T>, onAnswer: (value: T) => void): Promise<T> {
+  #timed<T>(verb: Verb, answer: Promise<T>, onAnswer: (value: T, now: number) => void): Promise<T> {
     const began = performance.now();
     const note = (value: T): void => {
-      this.#calls.observe({ verb }, (performance.now() - began) / 1_000);
-      onAnswer(value);
+      const now = performance.now();
+      this.#calls.add((this.#callsOf[verb] ??= this.#calls.of({ verb })), (now - began) / 1_000);
+      onAnswer(value, now);
     };
     answer.then(note, () => {});
     return answer;
   }
 
   #count(added: AddedTask[]): void {
-    for (const { queue, existing } of added) if (!existing) this.#added.inc({ queue: this.#labelOf(queue) });
+    for (const { queue, existing } of added) if (!existing) this.#figuresOf(queue).added.count++;
   }
 
-  /** A counter is never removed: queues that come and go must not fill the memory with their names. */
-  #labelOf(queue: string): string {
-    if (this.#counted.has(queue)) return queue;
-    if (this.#counted.size >= MOST_QUEUES) return "(others)";
-    this.#counted.add(queue);
-    return queue;
+  #figuresOf(name: string): QueueFigures {
+    const known = this.#figures.get(name);
+    if (known) return known;
+    // A counter is never removed: queues that come and go must not fill the memory with their names.
+    if (this.#figures.size >= MOST_QUEUES) return (this.#others ??= this.#makeFigures("(others)"));
+    const figures = this.#makeFigures(name);
+    this.#figures.set(name, figures);
+    return figures;
+  }
+
+  #makeFigures(queue: string): QueueFigures {
+    return {
+      queue,
+      added: this.#added.of({ queue }),
+      claimed: this.#claimed.of({ queue }),
+      acked: undefined,
+      wait: this.#wait.of({ queue }),
+      service: this.#service.of({ queue }),
+    };
   }
 
   #recordClaims({ tasks }: ClaimResult): void {
-    const { wall, awake } = this.#store.clock.read();
+    const { wall } = this.#clock!.read();
+    const now = performance.now();
     for (const { queue: name, fence, createdAt } of tasks) {
-      const queue = this.#labelOf(name);
-      this.#claimed.inc({ queue });
-      this.#wait.observe({ queue }, Math.max(0, wall - createdAt) / 1_000);
-      this.#claimedAt.set(fence, { queue, at: awake });
+      const of = this.#figuresOf(name);
+      of.claimed.count++;
+      this.#wait.add(of.wait, Math.max(0, wall - createdAt) / 1_000);
+      this.#claimedAt.set(fence, { of, at: now });
       if (this.#claimedAt.size > MOST_CLAIMS) this.#claimedAt.delete(this.#claimedAt.keys().next().value!);
     }
   }
 
   /** A claim from before a restart is unknown here. The queue name that its holder gives is not trusted as a label. */
-  #recordSettled({ fence }: SettleRef, { kind }: SettleCall, state: TaskState): void {
+  #recordSettled({ fence }: SettleRef, { kind }: SettleCall, state: TaskState, now: number): void {
     const claimed = this.#claimedAt.get(fence);
-    const queue = claimed?.queue ?? "unknown";
-    this.#settled.inc({ queue, word: kind, state });
-    if (!claimed) return;
+    if (!claimed) return this.#settled.inc({ queue: "unknown", word: kind, state });
+    const { of, at } = claimed;
+    const { queue } = of;
+    if (kind === "ack" && state === "done")
+      (of.acked ??= this.#settled.of({ queue, word: kind, state })).count++;
+    else this.#settled.inc({ queue, word: kind, state });
     this.#claimedAt.delete(fence);
-    this.#service.observe({ queue }, Math.max(0, this.#store.clock.read().awake - claimed.at) / 1_000);
+    this.#service.add(of.service, (now - at) / 1_000);
   }
 
   #counter<Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {

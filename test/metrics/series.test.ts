@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Counter, Histogram } from "../../src/server/series.ts";
+import { Counter, Histogram } from "../../src/metrics/series.ts";
 
 test("a counter shows its count for each set of labels", () => {
   const counter = new Counter("settled_total", "Claims settled.", ["queue", "word"]);

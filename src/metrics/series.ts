@@ -61,6 +61,11 @@ export class Counter<Label extends string> {
     this.#series.at(labels).count += by;
   }
 
+  /** The count of one set of labels, for a caller that counts often: the labels are looked up once. */
+  of(labels: Labels<Label>): { count: number } {
+    return this.#series.at(labels);
+  }
+
   toText(): string {
     return this.#series.toText(({ count }) => [["", [], count]]);
   }
@@ -88,7 +93,7 @@ export class Gauge<Label extends string> {
   }
 }
 
-interface Spread {
+export interface Spread {
   /** By bucket; the last one is for values above all bounds. */
   counts: number[];
   sum: number;
@@ -105,7 +110,15 @@ export class Histogram<Label extends string> {
   }
 
   observe(labels: Labels<Label>, value: number): void {
-    const spread = this.#series.at(labels);
+    this.add(this.#series.at(labels), value);
+  }
+
+  /** The values of one set of labels, for `add`. */
+  of(labels: Labels<Label>): Spread {
+    return this.#series.at(labels);
+  }
+
+  add(spread: Spread, value: number): void {
     let bucket = 0;
     while (bucket < this.#bounds.length && value > this.#bounds[bucket]!) bucket++;
     spread.counts[bucket]!++;
