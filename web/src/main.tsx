@@ -5,6 +5,7 @@ import "./style/controls.css";
 import "./style/table.css";
 import "./style/chart.css";
 import "./style/queue.css";
+import "./style/pages.css";
 import { render } from "preact";
 import { startLive } from "./api/live.ts";
 import { App } from "./app.tsx";

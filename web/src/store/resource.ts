@@ -7,7 +7,7 @@ export interface Resource<T> {
   value: T | undefined;
   /** In words; the last value stays. */
   failure: string | null;
-  reload(): void;
+  reload: () => void;
 }
 
 /**

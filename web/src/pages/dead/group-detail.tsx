@@ -1,0 +1,158 @@
+/** One kind of failure: who it happened to, its tasks, and the way out: redrive one, see it pass, redrive the rest. */
+
+import { useState } from "preact/hooks";
+import { call } from "../../api/call.ts";
+import type { FoundTask } from "../../api/contract.ts";
+import { countOf, showShare } from "../../format/number.ts";
+import { may } from "../../store/access.ts";
+import { useResource } from "../../store/resource.ts";
+import { Ago, Instant } from "../../ui/ago.tsx";
+import { Button } from "../../ui/button.tsx";
+import { Failure } from "../../ui/dialog.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
+import { TaskLink } from "../../ui/task-link.tsx";
+import { sayError } from "../../ui/toast.tsx";
+import { askForJob } from "../tasks/bulk.tsx";
+import { preview } from "../tasks/search-text.ts";
+import type { DeadGroup } from "./dead.tsx";
+import { Trial } from "./trial.tsx";
+
+const LISTED = 200;
+const SHOWN = 50;
+
+export function GroupDetail({ group, by, reload }: { group: DeadGroup; by: string; reload: () => void }) {
+  const { queue, pattern, count, firstAt, lastAt, sample, share } = group;
+  const [trial, setTrial] = useState<string | null>(null);
+  const path = `v1/queues/${encodeURIComponent(queue)}`;
+  const { value: tasks = [], failure } = useResource(
+    async (signal) => {
+      const query = { state: "dead", limit: LISTED };
+      const page = await call<{ tasks: FoundTask[] }>(`${path}/tasks`, { query, signal });
+      return page.tasks.filter((task) => isOf(task, by, pattern)).slice(0, SHOWN);
+    },
+    [queue, pattern, by, count],
+  );
+  const mayAct = may("admin", queue);
+  async function redriveOne(id: string) {
+    try {
+      await call(`${path}/dead/redrive`, { body: { ids: [id] } });
+      setTrial(id);
+      reload();
+    } catch (error) {
+      sayError(error);
+    }
+  }
+  // Only kinds of failure can be chosen by the server; other groupings are for looking.
+  const canChoose = by === "fingerprint";
+  const rest = { queue, ...(canChoose && { pattern }) };
+  return (
+    <section class="card inbox-detail" aria-label="The chosen kind of failure">
+      <div>
+        <h2 class="red">{sample.error ? `${sample.error.name}: ${sample.error.message}` : pattern}</h2>
+        <p class="quiet">
+          {countOf(count, "task")} of {queue}, {showShare(share)} of its dead letters. First{" "}
+          <Instant at={firstAt} />, last <Ago at={lastAt} />.
+        </p>
+      </div>
+      {mayAct && canChoose && (
+        <div class="row">
+          {tasks[0] && <Button onClick={() => void redriveOne(tasks[0]!.id)}>Redrive one</Button>}
+          <Button main onClick={() => askForJob({ action: "redrive", ...rest }, count)}>
+            Redrive {countOf(count, "task")}
+          </Button>
+          <Button danger onClick={() => askForJob({ action: "discard", ...rest }, count)}>
+            Discard {countOf(count, "task")}
+          </Button>
+        </div>
+      )}
+      {trial !== null && <Trial id={trial} />}
+      {sample.error?.stack != null && (
+        <details>
+          <summary>Stack of one of them</summary>
+          <pre>{sample.error.stack}</pre>
+        </details>
+      )}
+      <Breakdown tasks={tasks} />
+      <Failure text={failure} />
+      <Table
+        label="Tasks of this kind"
+        rows={tasks}
+        keyOf={({ id }) => id}
+        columns={columnsFor(mayAct ? (id) => void redriveOne(id) : null)}
+        linked
+      />
+      {count > tasks.length && tasks.length > 0 && (
+        <p class="quiet">
+          {tasks.length} of {countOf(count, "task")} are listed.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function isOf({ error, worker, headers }: FoundTask, by: string, pattern: string): boolean {
+  if (by === "fingerprint") return error?.fingerprint === pattern;
+  if (by === "worker") return worker === pattern || worker === null;
+  return (headers[by.slice("header:".length)] ?? "") === pattern;
+}
+
+/** Which workers and which headers the listed tasks have in common. */
+function Breakdown({ tasks }: { tasks: FoundTask[] }) {
+  const workers = tally(tasks.flatMap(({ worker }) => (worker === null ? [] : [worker])));
+  const headers = tally(
+    tasks.flatMap((task) => Object.entries(task.headers).map(([name, value]) => `${name}: ${value}`)),
+  );
+  if (workers.length === 0 && headers.length === 0) return null;
+  return (
+    <div class="breakdown">
+      <Tally title="By worker" entries={workers} />
+      <Tally title="By header" entries={headers} />
+    </div>
+  );
+}
+
+function tally(values: string[]): [string, number][] {
+  const counts = new Map<string, number>();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1]).slice(0, 4);
+}
+
+function Tally({ title, entries }: { title: string; entries: [string, number][] }) {
+  if (entries.length === 0) return null;
+  return (
+    <div>
+      <h3>{title}</h3>
+      <ul>
+        {entries.map(([name, count]) => (
+          <li key={name}>
+            <span class="clip">{name}</span> <span class="quiet">{count}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function columnsFor(redrive: ((id: string) => void) | null): Column<FoundTask>[] {
+  return [
+    { name: "Task", width: "150px", cell: ({ id }) => <TaskLink id={id} cover /> },
+    {
+      name: "Payload",
+      width: "minmax(80px, 1fr)",
+      wide: true,
+      cell: ({ data }) => <span class="code quiet">{preview(data)}</span>,
+    },
+    { name: "Died", width: "88px", number: true, cell: ({ endedAt }) => <Ago at={endedAt} /> },
+    {
+      ...{ name: "", width: "76px" },
+      cell: ({ id }) =>
+        redrive && (
+          <span class="row-actions">
+            <Button small onClick={() => redrive(id)}>
+              Redrive
+            </Button>
+          </span>
+        ),
+    },
+  ];
+}

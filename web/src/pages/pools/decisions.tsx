@@ -1,0 +1,45 @@
+import { Ago } from "../../ui/ago.tsx";
+
+export interface Decision {
+  at: number;
+  type: string;
+  queue: string;
+  reasons: string[];
+  from?: number;
+  to?: number;
+}
+
+const WORDS: Record<string, [text: string, tone: string]> = {
+  "pool.started": ["started", ""],
+  "pool.resized": ["resized", "accent"],
+  "pool.crashing": ["workers crash", "red"],
+  "pool.stopped": ["stopped", ""],
+  "alert.raised": ["raised", "amber"],
+  "alert.cleared": ["cleared", ""],
+};
+
+/** What a pool or the alerts decided, the newest first, with the reasons. */
+export function Decisions({ decisions }: { decisions: Decision[] }) {
+  if (decisions.length === 0) return <p class="quiet">Nothing has been decided yet.</p>;
+  return (
+    <ol class="decisions">
+      {decisions.map(({ at, type, queue, reasons, from, to }) => {
+        const [text, tone] = WORDS[type] ?? [type, ""];
+        return (
+          <li key={`${at} ${type} ${queue} ${reasons.join()}`}>
+            <span class="quiet">
+              <Ago at={at} />
+            </span>
+            <span>
+              <span class={`badge ${tone}`}>{to === undefined ? text : `${from ?? 0} → ${to}`}</span>
+            </span>
+            <span>
+              {type.startsWith("alert") && <b>{queue} </b>}
+              {reasons.join(" ")}
+            </span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

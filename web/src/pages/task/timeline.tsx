@@ -1,0 +1,85 @@
+/** What happened to a task, from add to end: each attempt with its worker, its time and its error. */
+
+import type { ComponentChildren } from "preact";
+import type { Attempt, FoundTask } from "../../api/contract.ts";
+import { showDuration } from "../../format/duration.ts";
+import { now } from "../../store/clock.ts";
+import { Instant } from "../../ui/ago.tsx";
+
+const WORDS: Record<Attempt["outcome"], { text: string; tone: string }> = {
+  done: { text: "succeeded", tone: "accent" },
+  failed: { text: "failed", tone: "red" },
+  refused: { text: "refused by its verifier", tone: "red" },
+  rejected: { text: "rejected", tone: "red" },
+  lost: { text: "lost: its worker is gone", tone: "amber" },
+  timeout: { text: "timed out", tone: "red" },
+  released: { text: "given back", tone: "" },
+  limited: { text: "held back by a limit", tone: "" },
+  parked: { text: "parked until a signal", tone: "" },
+  cancelled: { text: "cancelled", tone: "" },
+};
+
+export function Timeline({ task, attempts }: { task: FoundTask; attempts: Attempt[] }) {
+  const { state, createdAt, startedAt, worker } = task;
+  return (
+    <ol class="timeline">
+      <Entry at={createdAt} tone="">
+        Added
+      </Entry>
+      {attempts.map((each) => (
+        <AttemptEntry key={each.fence} attempt={each} />
+      ))}
+      {state === "claimed" && startedAt !== null && (
+        <Entry at={startedAt} tone="accent">
+          <b>Attempt {task.attempt}</b> is running on {worker} for{" "}
+          {showDuration(Math.max(0, now.value - startedAt))}
+        </Entry>
+      )}
+      {state !== "claimed" && (
+        <Entry at={task.endedAt} tone={state === "dead" ? "red" : state === "done" ? "accent" : ""}>
+          {END[state] ?? `Now ${state}`}
+        </Entry>
+      )}
+    </ol>
+  );
+}
+
+const END: Partial<Record<FoundTask["state"], string>> = {
+  done: "Done",
+  dead: "Dead letter: it waits for somebody to look",
+  cancelled: "Cancelled",
+  expired: "Expired: it did not start in time",
+  scheduled: "Waits until it is due",
+  ready: "Ready: the next free worker takes it",
+  waiting: "Waits behind its group",
+};
+
+function AttemptEntry({
+  attempt: { attempt, worker, startedAt, endedAt, outcome, error },
+}: {
+  attempt: Attempt;
+}) {
+  const { text, tone } = WORDS[outcome];
+  return (
+    <Entry at={startedAt} tone={tone}>
+      <b>Attempt {attempt}</b> {text} on {worker} after {showDuration(Math.max(0, endedAt - startedAt))}
+      {error && (
+        <details>
+          <summary class="clip red">
+            {error.name}: {error.message}
+          </summary>
+          <pre>{error.stack ?? "No stack was stored."}</pre>
+        </details>
+      )}
+    </Entry>
+  );
+}
+
+function Entry({ at, tone, children }: { at: number | null; tone: string; children: ComponentChildren }) {
+  return (
+    <li class={tone}>
+      <span class="quiet">{at !== null && <Instant at={at} />}</span>
+      <div>{children}</div>
+    </li>
+  );
+}
