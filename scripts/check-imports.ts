@@ -63,6 +63,8 @@ const TABLE: Record<string, Row> = {
   transfer: { folders: ["core", "engine"], node: true },
   // The file of it that turns an address into a store.
   "transfer/open.ts": { folders: ["core", "engine", "engines/*"], node: true },
+  // Users' code would look the same: it uses what the package exports.
+  demo: { folders: ["core", "api", "worker"], node: true },
   testing: { folders: ["core", "api"], node: true },
   server: { folders: "anything", node: true, packages: "anything" },
   cli: { folders: "anything", node: true, packages: "anything" },

@@ -130,6 +130,12 @@ export const VERBS: readonly Verb[] = [
     load: async () => (await import("./commands/serve.ts")).serveCommand(),
   },
   {
+    name: "demo",
+    about: "serve a store with the traffic of a small shop, to look at",
+    group: "Stores and servers",
+    load: async () => (await import("./commands/demo.ts")).demoCommand(),
+  },
+  {
     name: "tokens",
     about: "create, list and revoke the tokens of a server",
     group: "Stores and servers",

@@ -10,7 +10,7 @@ const page = readFileSync(new URL("../../docs/reference/shell.md", import.meta.u
 /** Described once, at the beginning of the page. */
 const SHARED = new Set(["--url", "--schema", "--json", "--yes", "--dry-run"]);
 /** Their guides describe the flags. */
-const WITHOUT_FLAGS = new Set(["serve", "simulate", "work", "pool"]);
+const WITHOUT_FLAGS = new Set(["serve", "demo", "simulate", "work", "pool"]);
 
 function usagesOf(command: Command, path = `dibs ${command.name()}`): string[] {
   if (command.commands.length > 0)

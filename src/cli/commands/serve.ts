@@ -9,19 +9,23 @@ import {
   variableOf,
 } from "../../server/config.ts";
 import type { Serving } from "../../server/serve.ts";
+import { DIBS } from "../called-as.ts";
 import { aborted, onInterrupt } from "../interrupt.ts";
 import { print } from "../output.ts";
 
-/** How another program, such as the demo, embeds this command. */
-export interface Embedding {
-  /** How `dibs` is called there. The lines to try next are then printed even without a terminal. */
-  dibs: string;
-  /** Starts something next to the server. The returned function ends it, before the server stops. */
-  start(serving: Serving, flags: object): () => Promise<void>;
+/**
+ * Called when the server runs: prints what to try next, and may start something next to it, such as the demo. Returns
+ * how that is ended, which happens before the server stops.
+ */
+export type Companion = (serving: Serving) => Promise<(() => Promise<void>) | undefined>;
+
+export type ServeFlags = Partial<Record<SettingName, unknown>> & { config?: string; printConfig?: boolean };
+
+export function serveCommand(): Command {
+  return withServeFlags(new Command("serve")).action((flags: ServeFlags) => serve(flags, printHints));
 }
 
-export function serveCommand(embedding?: Embedding): Command {
-  const command = new Command("serve");
+export function withServeFlags(command: Command): Command {
   for (const [name, setting] of Object.entries(SETTINGS) as [SettingName, Setting][]) {
     const about = `${setting.about} (${variableOf(name)}${describeDefault(setting.default)})`;
     if (setting.takes === null) command.option(flagOf(name), about);
@@ -30,37 +34,41 @@ export function serveCommand(embedding?: Embedding): Command {
   }
   return command
     .option("--config <path>", "a JSON file with settings under these names (DIBS_CONFIG)")
-    .option("--print-config", "print every setting and where it came from, and end")
-    .action((flags: Flags) => run(flags, embedding));
+    .option("--print-config", "print every setting and where it came from, and end");
 }
 
 function describeDefault(unless: Setting["default"]): string {
   return typeof unless === "string" || typeof unless === "number" ? `; ${unless}` : "";
 }
 
-type Flags = Partial<Record<SettingName, unknown>> & { config?: string; printConfig?: boolean };
-
-async function run(given: Flags, embedding?: Embedding): Promise<void> {
+/** Until Ctrl-C. */
+export async function serve(given: ServeFlags, companion: Companion): Promise<void> {
   const { config: file, printConfig: isPrinted, ...flags } = given;
   const resolved = resolveConfig(flags, process.env, file ?? (process.env["DIBS_CONFIG"] || undefined));
   if (isPrinted) return printConfig(resolved).split("\n").forEach(print);
   // Loaded only here, so that other commands start faster.
-  const { serve } = await import("../../server/serve.ts");
-  const serving = await serve(resolved.config);
+  const server = await import("../../server/serve.ts");
+  const serving = await server.serve(resolved.config);
   // Before the address is printed: a program that reads it may stop the server at once.
   const { signal } = onInterrupt("Draining");
-  print(`dibs listens on ${serving.url}`);
-  if (embedding || process.stdout.isTTY) printFirstSteps(serving, embedding?.dibs ?? "dibs");
-  const endOther = embedding?.start(serving, given);
-  await aborted(signal);
-  await endOther?.();
-  await serving.stop();
+  try {
+    print(`dibs listens on ${serving.url}`);
+    const endCompanion = await companion(serving);
+    await aborted(signal);
+    await endCompanion?.();
+  } finally {
+    await serving.stop();
+  }
 }
 
-function printFirstSteps({ url, asksForTokens }: Serving, dibs: string): void {
+async function printHints(serving: Serving): Promise<undefined> {
+  if (process.stdout.isTTY) await printFirstSteps(serving);
+}
+
+export async function printFirstSteps({ url, asksForTokens }: Serving): Promise<undefined> {
   const token = asksForTokens ? "DIBS_TOKEN=… " : "";
   print("Three lines to try next:");
-  print(`  ${token}${dibs} add emails '{"to":"ada@example.com"}' --url ${url}`);
-  print(`  ${token}${dibs} queues --url ${url}`);
+  print(`  ${token}${DIBS} add emails '{"to":"ada@example.com"}' --url ${url}`);
+  print(`  ${token}${DIBS} queues --url ${url}`);
   print(`  curl ${url}/docs`);
 }
