@@ -1,5 +1,5 @@
 import type { SupervisedRecord, SupervisionEntry } from "../core/supervision.ts";
-import type { PoolReport } from "../pools/predecessor.ts";
+import { readReport } from "../pools/report.ts";
 
 /** Pools as `dibs.pools()` shows them, whichever process runs them. */
 export interface PoolInfo {
@@ -23,6 +23,6 @@ export interface PoolDecision extends Omit<SupervisionEntry, "at"> {
 }
 
 export function describePool({ name, queues, host, pid, heldFor, report }: SupervisedRecord): PoolInfo {
-  const { mode, min, max, size, workers, reasons } = JSON.parse(report) as PoolReport;
+  const { mode, min, max, size, workers, reasons } = readReport(report);
   return { name, queues, host, pid, running: heldFor > 0, mode, min, max, size, workers, reasons };
 }

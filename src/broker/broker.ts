@@ -155,7 +155,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     pauseSchedule: (name, paused, how) => pauseSchedule(context, name, paused, how),
     unschedule: (name, how) => unschedule(context, name, how),
     schedules: (query) => schedules(context, query),
-    supervise: (call) => supervise(context, call),
+    supervise: (call, how) => supervise(context, call, how),
     supervised: (kind, query) => supervised(context, kind, query),
     decisions: (kind, name, limit) => entries(context, kind, name, limit),
     fireSchedule: (name, how) => fireSchedule(context, name, how),

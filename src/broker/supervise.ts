@@ -1,7 +1,7 @@
 import { invalid } from "../core/errors.ts";
 import { byteLength, LIMITS } from "../core/limits.ts";
 import { checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
-import type { Paged, PageQuery } from "../core/port.ts";
+import type { GuardedChange, Paged, PageQuery } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import {
@@ -30,15 +30,23 @@ interface Stored extends Omit<SuperviseCall, "lease" | "entries" | "kind" | "nam
 }
 
 const PER_DOCUMENT = 50;
+/** Then all stored entries fit into one answer. */
+const ENTRY_BYTES = Math.floor(LIMITS.answerBytes / STORED_ENTRIES);
 /** One more than needed: the newest is not full. */
 const DOCUMENTS = STORED_ENTRIES / PER_DOCUMENT + 1;
 
-export async function supervise(context: Context, given: SuperviseCall): Promise<SuperviseOutcome> {
+export async function supervise(
+  context: Context,
+  given: SuperviseCall,
+  { mayChange }: Pick<GuardedChange<SupervisedRecord>, "mayChange"> = {},
+): Promise<SuperviseOutcome> {
   const { entries = [], ...call } = checkCall(given);
   for (;;) {
     const { found, now } = await read(context, call.kind, call.name);
     const stored = found === undefined ? null : (JSON.parse(found) as Stored);
     const before = stored && describe(call.kind, call.name, stored, now);
+    // First: whoever may not take the name must not learn who has it.
+    if (before) mayChange?.(before);
     if (before && before.holder !== call.holder && before.heldFor > 0) return { held: false, before };
     const { kind, name, lease, ...own } = call;
     const count = stored?.count ?? 0;
@@ -188,4 +196,7 @@ function checkEntry({ queues }: SuperviseCall, entry: NewEntry): void {
     throw invalid(`reasons must be an array of texts; got ${show(reasons)}.`);
   for (const size of [entry.from, entry.to])
     if (size !== undefined) checkNumber(size, "The size of a pool", 0, 1_000_000);
+  const bytes = byteLength(JSON.stringify(entry));
+  if (bytes > ENTRY_BYTES)
+    throw invalid(`An entry may have ${ENTRY_BYTES} bytes as JSON; got ${bytes}. Give shorter reasons.`);
 }

@@ -91,7 +91,10 @@ export interface Port {
    * Takes or renews a name that one process at a time holds: a pool's, or that of the alerts. Not held: another process
    * has it, and nothing was changed. With a lease of 0, gives it up.
    */
-  supervise(call: SuperviseCall): Promise<SuperviseOutcome>;
+  supervise(
+    call: SuperviseCall,
+    options?: Pick<GuardedChange<SupervisedRecord>, "mayChange">,
+  ): Promise<SuperviseOutcome>;
   /** By name. */
   supervised(
     kind: SupervisedKind,

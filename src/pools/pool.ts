@@ -15,7 +15,8 @@ import { observeQueues } from "./observe.ts";
 import type { ResolvedPool } from "./options.ts";
 import type { ProcessMark } from "./process-facts.ts";
 import { RecentMost } from "./recent-most.ts";
-import { awaitPredecessor, type PoolReport } from "./predecessor.ts";
+import { awaitPredecessor } from "./predecessor.ts";
+import type { PoolReport } from "./report.ts";
 
 /**
  * Keeps the right number of workers for its queues: `dibs.pool()` and `dibs pool` start it. It holds the pool's name in

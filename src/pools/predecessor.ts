@@ -1,20 +1,7 @@
 import { hostname } from "node:os";
 import type { SupervisedRecord } from "../core/supervision.ts";
-import type { Observed } from "./decide.ts";
-import { isRunning, type ProcessMark } from "./process-facts.ts";
-
-/** What a pool stores about itself with its name: for people, and for the process that takes over. */
-export interface PoolReport {
-  size: number;
-  reasons: string[];
-  workers: Observed["workers"];
-  mode: string;
-  min: number;
-  max: number;
-  stopTimeout: number;
-  /** The process that started the workers. It ends only after them. */
-  launcher: ProcessMark | null;
-}
+import { isRunning } from "./process-facts.ts";
+import { readReport } from "./report.ts";
 
 interface Waiting {
   /** Keeps the name meanwhile. */
@@ -37,7 +24,7 @@ export async function awaitPredecessor(
 ): Promise<void> {
   // A name that was given up has no workers any more.
   if (before === null || before.heldUntil === null) return;
-  const { launcher, stopTimeout } = JSON.parse(before.report) as PoolReport;
+  const { launcher, stopTimeout } = readReport(before.report);
   if (launcher === null) return;
   const isHere = before.host === hostname();
   let waited = 0;

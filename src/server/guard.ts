@@ -1,13 +1,14 @@
 import { DibsError } from "../core/errors.ts";
 import type { DeclareOutcome, NamedPolicy } from "../core/policy.ts";
 import type { ClaimCall, ListQuery, Paged, PageQuery, Port, SettleCall } from "../core/port.ts";
-import type { ScheduleRecord } from "../core/schedule.ts";
 import { show } from "../core/show.ts";
 import type { ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
 import { type Stage, stageQueue } from "../core/run.ts";
 import { taskNotFound } from "../core/task-not-found.ts";
 import { checkTopic, subscriptionQueue } from "../core/topic.ts";
 import { verificationQueue } from "../core/verification.ts";
+import { guardSchedules } from "./guard-schedules.ts";
+import { guardSupervision } from "./guard-supervision.ts";
 import type { Grant, Kind } from "./scopes.ts";
 import { firstQueue, isMissing, queuesOf, Visibility } from "./visibility.ts";
 import { visibleEvents } from "./visible-events.ts";
@@ -93,25 +94,6 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       `The token ${show(grant.name)} may not define pipeline ${show(name)} like this: creating one needs add or work on each of its stages, ` +
         `changing one needs admin. Nothing was changed. Ask the operator of the server.`,
     );
-  };
-
-  /** A schedule belongs to the queue that it adds to. If the token cannot see that queue, it learns nothing. */
-  const adminsSchedule = ({ task }: ScheduleRecord): boolean => {
-    if (!grant.sees(task.queue)) return false;
-    grant.need(["admin"], [task.queue]);
-    return true;
-  };
-
-  /** All tokens share the names of schedules: that a name is taken cannot be hidden, only its queue. */
-  const maySchedule = (name: string, before: ScheduleRecord, force: boolean): boolean => {
-    const { queue } = before.task;
-    if (!grant.sees(queue))
-      throw new DibsError(
-        "FORBIDDEN",
-        `The token ${show(grant.name)} may not define schedule ${show(name)}: another one has that name. Use another name.`,
-      );
-    if (force) grant.need(["admin"], [queue]);
-    return grant.allows("admin", queue);
   };
 
   /** The port refuses values of the wrong shape. */
@@ -233,76 +215,14 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       needForAdds([message], topicOf);
       return port.publish(message, options);
     },
-    schedule: async (name, definition, options) => {
-      const queue: unknown = (definition as Partial<typeof definition> | null)?.task?.queue;
-      // The port refuses a definition without a queue.
-      if (typeof queue !== "string") return port.schedule(name, definition);
-      const force = options?.force === true;
-      grant.need([force ? "admin" : "add"], [queue]);
-      return port.schedule(name, definition, {
-        force,
-        mayChange: (before) => maySchedule(name, before, force) && grant.allows("admin", queue),
-        onOutcome: auditOutcome({ verb: "schedule", queue, schedule: name }),
-      });
-    },
-    pauseSchedule: async (name, paused) => {
-      let queue = "";
-      const mayChange = (before: ScheduleRecord): boolean => {
-        queue = before.task.queue;
-        return adminsSchedule(before);
-      };
-      await port.pauseSchedule(name, paused, { mayChange });
-      audit({ by: grant.name, verb: paused ? "pause" : "resume", queue, schedule: name });
-    },
-    unschedule: async (name) => {
-      let queue = "";
-      const mayChange = (before: ScheduleRecord): boolean => {
-        queue = before.task.queue;
-        return adminsSchedule(before);
-      };
-      const removed = await port.unschedule(name, { mayChange });
-      if (removed) audit({ by: grant.name, verb: "unschedule", queue, schedule: name });
-      return removed;
-    },
-    fireSchedule: async (name) => {
-      let queue = "";
-      const mayChange = (before: ScheduleRecord): boolean => {
-        queue = before.task.queue;
-        return adminsSchedule(before);
-      };
-      const added = await port.fireSchedule(name, { mayChange });
-      audit({ by: grant.name, verb: "fire", queue, schedule: name });
-      return added;
-    },
+    ...guardSchedules(port, grant, { audit, auditOutcome }),
     schedules: async (query) =>
       visible(
         query,
         (page) => port.schedules(page),
         ({ task }) => [task.queue],
       ),
-    supervise: async (call) => {
-      const queues: unknown = (call as Partial<typeof call> | null)?.queues;
-      // The port refuses a call without queues.
-      if (!Array.isArray(queues) || queues.length === 0) return port.supervise(call);
-      grant.need(["work"], queues);
-      const [before] = (await port.supervised(call.kind, { name: call.name })).items;
-      if (before && !before.queues.every((queue) => grant.allows("work", queue)))
-        throw new DibsError(
-          "FORBIDDEN",
-          `The token ${show(grant.name)} may not use the name ${show(call.name)}: it belongs to other queues. Use another name.`,
-        );
-      return port.supervise(call);
-    },
-    supervised: async (kind, query) =>
-      visible(
-        query,
-        (page) => port.supervised(kind, page),
-        ({ queues }) => queues,
-      ),
-    decisions: async (kind, name, limit) => {
-      const found = await port.decisions(kind, name, limit);
-      return found.filter(({ queue }) => reads([queue]));
-    },
+    ...guardSupervision(port, grant),
     claim: async (call: ClaimCall) => {
       grant.need(["work"], call.queues);
       const result = await port.claim(call);
@@ -361,11 +281,15 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       ),
     run: async (id, page) => visibility.onRun(["read", "add"], id, () => port.run(id, page)),
     runs: async (query) => {
-      const page = await port.runs(query);
-      return {
-        ...page,
-        runs: page.runs.filter(({ pipeline, stages }) => reads([firstQueue(pipeline, stages)])),
-      };
+      const { items, next } = await visiblePage(
+        query,
+        async (page) => {
+          const { runs, next: cursor } = await port.runs(page!);
+          return { items: runs, next: cursor };
+        },
+        ({ pipeline, stages }) => reads([firstQueue(pipeline, stages)]),
+      );
+      return { runs: items, next };
     },
     cancelRun: async (id) =>
       visibility.onRun(["admin"], id, () => {

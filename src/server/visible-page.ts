@@ -1,15 +1,25 @@
 import { LIMITS } from "../core/limits.ts";
-import type { Paged, PageQuery } from "../core/port.ts";
+
+/** What all lists have in common. Most cursors are texts, those of runs are numbers. */
+interface Query<Cursor> {
+  after?: Cursor | undefined;
+  limit?: number | undefined;
+}
+
+interface Page<Item, Cursor> {
+  items: Item[];
+  next: Cursor | null;
+}
 
 /**
  * A page of the items that a token sees, for guard.ts. It ends with such an item, because its `next` names its last
  * item: the cursor after a hidden one would reveal that it exists. Pages of only hidden items are skipped.
  */
-export async function visiblePage<Item, Query extends PageQuery>(
-  query: Query | undefined,
-  read: (query: Query | undefined) => Promise<Paged<Item>>,
+export async function visiblePage<Item, Cursor, Given extends Query<Cursor>>(
+  query: Given | undefined,
+  read: (query: Given | undefined) => Promise<Page<Item, Cursor>>,
   sees: (item: Item) => boolean,
-): Promise<Paged<Item>> {
+): Promise<Page<Item, Cursor>> {
   // As the caller gave it, so that the port refuses what is not valid.
   let page = await read(query);
   const most = query?.limit ?? LIMITS.page;
@@ -22,6 +32,6 @@ export async function visiblePage<Item, Query extends PageQuery>(
     const isHidden = visible.length === 0;
     if (isHidden) after = next!;
     const limit = isHidden ? LIMITS.page : items.indexOf(visible.at(Math.min(most, visible.length) - 1)!) + 1;
-    page = await read({ ...(query as Query), after, limit });
+    page = await read({ ...(query as Given), after, limit });
   }
 }

@@ -66,6 +66,28 @@ export async function plantCanaries(store: Port): Promise<Canaries> {
   const timing = { every: 3_600_000, missed: "once" } as const;
   const { idempotencyKey: _, ...scheduled } = task(hidden, 7);
   await store.schedule(word("schedule", 0), { ...timing, task: scheduled });
+  const pool = {
+    kind: "pool",
+    holder: word("holder", 0),
+    host: word("host", 1),
+    pid: 1,
+    lease: 3_600_000,
+  } as const;
+  const reasons = [word("reason", 0)];
+  // Limited tokens may see one of its queues. It is about the other one, too.
+  for (const [name, queues] of [
+    [word("pool", 0), [hidden]],
+    ["shared", ["work", hidden]],
+  ] as const)
+    await store.supervise({
+      ...{ ...pool, name, queues: [...queues], report: JSON.stringify(word("report", 0)) },
+      entries: [{ type: "pool.started", queue: queues[0], reasons }],
+    });
+  await store.supervise({
+    ...{ ...pool, kind: "alerts", name: "alerts", queues: ["work"] },
+    report: JSON.stringify({ states: { [`${hidden} depth`]: 1 } }),
+    entries: [{ type: "alert.raised", queue: "work", reasons: ["depth"] }],
+  });
   return { queue: known, ids };
 }
 

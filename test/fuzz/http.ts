@@ -67,6 +67,13 @@ const REQUESTS: readonly [method: string, path: string, body?: unknown][] = [
   ["DELETE", "/v1/schedules/s"],
   ["POST", "/v1/schedules/s/pause"],
   ["POST", "/v1/schedules/s/fire"],
+  ["GET", "/v1/pipelines/report/runs?limit=1"],
+  ["GET", "/v1/queues?limit=1"],
+  ["GET", "/v1/pools?limit=1"],
+  ["GET", "/v1/pools/shared/decisions?limit=5"],
+  ["GET", "/v1/alerts"],
+  ["GET", "/v1/alerts/alerts/decisions"],
+  ["GET", "/v1/events"],
   ["GET", "/metrics"],
   ["GET", "/readyz"],
   ["GET", "/openapi.json"],
@@ -123,6 +130,14 @@ function ask(attack: Attack, agent: Agent): Promise<void> {
       sent = request({ hostname, port, path: given, method: verb, headers, agent }, (response) => {
         let all = "";
         response.setEncoding("utf8").on("data", (part: string) => (all += part));
+        // A stream of events has no end: its client goes away.
+        if (response.headers["content-type"] === "text/event-stream")
+          setTimeout(() => response.destroy(), PATIENCE_MS);
+        response.on("close", () => {
+          const leak = response.complete ? undefined : watch.leakIn(all);
+          if (leak === undefined) resolve();
+          else fail(`told ${leak}: ${all.slice(0, 500)}`);
+        });
         response.on("end", () => {
           const answer = { status: response.statusCode!, type: response.headers["content-type"], body: all };
           const leak = watch.leakIn(all);

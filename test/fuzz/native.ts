@@ -2,7 +2,7 @@ import { connect } from "node:net";
 import { WebSocket } from "ws";
 import { ERROR_CODES } from "../../src/core/errors.ts";
 import { PATH } from "../../src/protocol/messages.ts";
-import { VERBS } from "../../src/protocol/verbs.ts";
+import { VERBS, type WireVerb } from "../../src/protocol/verbs.ts";
 import type { Random } from "../simulation/random.ts";
 import type { Canaries } from "./canaries.ts";
 import type { Attack } from "./fuzz.ts";
@@ -14,11 +14,13 @@ const NOBODYS_ID = "01980000-0000-7000-8000-000000000000";
 const HELD = { id: ID, fence: 1, queue: "work", attempt: 1 };
 const WORKER = { id: "w", name: "w", queues: ["work"], concurrency: 1, host: "h", pid: 1 };
 
-/** Valid calls. */
-const CALLS: Record<string, unknown[]> = {
+const PAGE = { after: '["a"]', limit: 5 };
+
+/** Valid calls. The compiler requires one for each verb. */
+const CALLS: Record<WireVerb, unknown[]> = {
   declare: ["work", { lease: 1_000 }, { force: true }],
   pause: ["work", false],
-  queues: ["work"],
+  queues: [{ queue: "work", ...PAGE }],
   stats: ["work"],
   purge: ["work"],
   unhold: ["work", "g"],
@@ -31,7 +33,7 @@ const CALLS: Record<string, unknown[]> = {
   ],
   subscribe: ["order.*", "audit", {}],
   unsubscribe: ["order.*", "audit"],
-  subscriptions: ["order.placed"],
+  subscriptions: [{ topic: "order.placed", limit: 5 }],
   publish: [{ topic: "order.placed", data: "1" }],
   claim: [{ queues: ["work"], max: 2, worker: "w", wait: 5 }],
   settle: [HELD, { kind: "ack", result: "1", adds: [{ queue: "work", data: "1" }] }],
@@ -50,18 +52,35 @@ const CALLS: Record<string, unknown[]> = {
   rejoin: [1, [1], { name: 1, ticket: "t" }],
   retire: [1],
   leave: [1, { lost: true }],
-  workers: ["work"],
+  workers: [{ queue: "work", after: "[1]", limit: 5 }],
   schedule: ["s", { every: 3_600_000, missed: "once", task: { queue: "work", data: "1" } }, { force: true }],
   pauseSchedule: ["s", true],
   unschedule: ["s"],
   fireSchedule: ["s"],
-  schedules: ["s"],
+  schedules: [{ name: "s", ...PAGE }],
+  supervise: [
+    {
+      ...{
+        kind: "pool",
+        name: "p",
+        holder: "h",
+        host: "h",
+        pid: 1,
+        queues: ["work"],
+        lease: 1_000,
+        report: "{}",
+      },
+      entries: [{ type: "pool.resized", queue: "work", reasons: ["load"], from: 1, to: 2 }],
+    },
+  ],
+  supervised: ["pool", { name: "p", ...PAGE }],
+  decisions: ["pool", "shared", 10],
   step: [HELD, "s", "1"],
   steps: [ID],
   signal: [ID, "s", "1"],
   verifying: [{ id: ID, fence: 1 }],
   definePipeline: ["report", [{ name: "a", joins: false }]],
-  pipelines: ["report"],
+  pipelines: [{ name: "report", ...PAGE }],
   run: [ID, { limit: 5 }],
   runs: [{ pipeline: "report", limit: 5 }],
   cancelRun: [ID],
@@ -86,7 +105,13 @@ const ENGINE_FIELDS: Record<string, unknown> = {
 };
 
 /** Calls that name nothing, and list everything that may be seen. */
-const LISTS = ["queues", "workers", "schedules", "pipelines", "subscriptions"];
+const LISTS: readonly (readonly [WireVerb, ...unknown[]])[] = [
+  ...(["queues", "workers", "schedules", "pipelines", "subscriptions"] as const).map(
+    (verb) => [verb] as const,
+  ),
+  ["supervised", "pool"],
+  ["supervised", "alerts"],
+];
 
 function itemOf({ random, canaries }: Attack, id: number): unknown {
   switch (random.weighted({ call: 12, abort: 1, listen: 1, next: 1, unlisten: 1, bye: 0.05, any: 1 })) {
@@ -94,8 +119,16 @@ function itemOf({ random, canaries }: Attack, id: number): unknown {
       const verb = random.chance(0.97)
         ? random.pick(Object.keys(VERBS))
         : random.pick(["close", "clock", "events", "__proto__", "", "toString"]);
-      if (random.chance(0.05)) return ["call", id, random.pick(LISTS), []];
-      const call = CALLS[verb] ?? [];
+      if (random.chance(0.05)) {
+        const [list, ...args] = random.pick(LISTS);
+        return [
+          "call",
+          id,
+          list,
+          [...args, ...(random.chance(0.5) ? [{ limit: random.between(1, 3) }] : [])],
+        ];
+      }
+      const call = Object.hasOwn(CALLS, verb) ? CALLS[verb as WireVerb] : [];
       const args = aim(random, random.chance(0.1) ? smuggle(random, call) : call, canaries);
       return ["call", id, random.chance(0.02) ? anyValue(random) : verb, bend(random, args)];
     }
