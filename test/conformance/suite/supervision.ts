@@ -107,7 +107,9 @@ export function supervision(start: Start): void {
       ["queues", { queues: [] }],
       ["report", { report: "{" }],
       ["lease", { lease: -1 }],
-      ["entries", { entries: [{ ...resized(1), queue: "other" }] }],
+      ["entry's queue", { entries: [{ ...resized(1), queue: "other" }] }],
+      // A thousand of them would not fit into one answer.
+      ["entry of 5,000 bytes", { entries: [{ ...resized(1), reasons: ["x".repeat(5_000)] }] }],
     ])("a wrong %s is refused", async (_, wrong) => {
       const { port } = await start();
       await expect(port.supervise(callOf("a", wrong))).rejects.toMatchObject({ code: "INVALID" });
