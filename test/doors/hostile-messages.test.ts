@@ -17,6 +17,7 @@ const LIARS: [string, string][] = [
   ["its constructor", '{"constructor":null}'],
   ["toJSON and then", '{"toJSON":{"toString":1},"then":{"toString":1}}'],
   ["its length", '{"length":1e9,"toString":1}'],
+  ["its length by another such object", '{"length":{"toString":1}}'],
   ["its prototype", '{"__proto__":{"toString":1},"toString":null}'],
 ];
 
@@ -104,6 +105,27 @@ test.each(LIARS)("a policy with an object that overrides %s is a bad request ove
     const headers = { "content-type": "application/json" };
     const response = await fetch(`${server.url}/v1/queues/q`, { method: "PUT", body: policy, headers });
     expect(response.status).toBe(400);
+  }
+  expect(errors).toEqual([]);
+});
+
+test.each(LIARS)("bodies with an object that overrides %s are bad requests over HTTP", async (_, liar) => {
+  const { server, errors } = await setUp();
+  const id = "01980000-0000-7000-8000-000000000000";
+  const bodies: [method: string, path: string, body: string][] = [
+    ["POST", "/v1/queues/q/batches", `{"tasks":${liar}}`],
+    ["POST", "/v1/queues/q/tasks", `{"data":1,"groupKey":${liar}}`],
+    ["POST", "/v1/queues/q/claims", `{"worker":${liar}}`],
+    ["POST", "/v1/queues/q/dead/redrive", `{"ids":${liar}}`],
+    ["PUT", "/v1/pipelines/p", `{"stages":${liar}}`],
+    ["POST", `/v1/claims/${id}/1/nack`, `{"error":{"message":${liar}}}`],
+    ["POST", `/v1/claims/${id}/1/refuse`, `{"feedback":${liar}}`],
+  ];
+  const headers = { "content-type": "application/json" };
+  for (const [method, path, body] of bodies) {
+    const response = await fetch(server.url + path, { method, body, headers });
+    expect({ path, status: response.status }).toEqual({ path, status: 400 });
+    expect(await response.json()).toMatchObject({ code: "INVALID" });
   }
   expect(errors).toEqual([]);
 });

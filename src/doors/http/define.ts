@@ -14,6 +14,10 @@ export interface Env {
     /** Reserves room for an answer, until it has been read or its client is gone. */
     reserve: (bytes: number, signal: () => AbortSignal) => Promise<Room>;
   };
+  Variables: {
+    /** The request has the described shape: the port call begins. */
+    isChecked: boolean;
+  };
 }
 
 export type App = OpenAPIHono<Env>;
@@ -121,9 +125,11 @@ export function define(app: App, operation: Operation, execute: (given: Given) =
         raw: Request;
       };
       env: Env["Bindings"];
+      set(name: "isChecked", value: boolean): void;
       body(value: string | null, status: number, headers?: Record<string, string>): Response;
     }) => {
       const { req, env } = context;
+      context.set("isChecked", true);
       const stops = claims ? env.draining : env.closing;
       stops.throwIfAborted();
       // Created only if it is needed: it costs more than the rest of a small request.

@@ -38,8 +38,10 @@ export function createHttpDoor(options: DoorOptions): HttpDoor {
     checkLength(context.req.raw.headers, options.maxBody);
     await next();
   });
-  app.onError((error) => {
-    const problem = problemOf(error);
+  app.onError((error, context) => {
+    // Only a body can contain such objects.
+    const isInCheck = context.req.method !== "GET" && !context.get("isChecked");
+    const problem = problemOf(isInCheck ? refusalOf(error) : error);
     if (problem.status === 500 || isStoreFault(error)) options.onFailure(error);
     return respondProblem(problem);
   });
@@ -66,6 +68,16 @@ function checkLength(headers: Headers, most: number): void {
       `A request has at most ${most} bytes; this one has ${length}. Send it in smaller parts.`,
     );
   }
+}
+
+/**
+ * What a check threw. zod compares the `length` of whatever it gets in place of a text or an array, and an object whose
+ * `length` lies makes that throw a TypeError.
+ */
+function refusalOf(error: unknown): unknown {
+  return error instanceof TypeError
+    ? invalid("The request does not have the right shape. See /openapi.json for what is accepted.")
+    : error;
 }
 
 export function respondProblem(problem: Problem): Response {
