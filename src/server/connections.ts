@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import type { Server as NetServer, Socket } from "node:net";
 import { startTimer } from "../core/clock.ts";
 
@@ -27,8 +28,9 @@ const LONGEST_TICK_MS = 1_000;
  * connections: `socket.end()` alone leaves a connection open for as long as its peer wants. Other code may only end a
  * connection; the sweep here destroys it if the peer does not answer, or does not read what is pending.
  *
- * At the limit, a new connection replaces the one that has been idle longest: first among those that never sent a whole
- * request, then among those between two requests. If all are being served, the new one is refused.
+ * At the limit, a new connection replaces the one that has been idle longest: first among those that never sent a
+ * request, then among those between two requests, then among those whose body has not arrived. If all are being served,
+ * the new one is refused.
  */
 export class Connections {
   readonly #limits: ConnectionLimits;
@@ -36,10 +38,12 @@ export class Connections {
   readonly #bySocket = new WeakMap<Socket, Connection>();
   /** By remote address: finds the connection below a TLS socket. */
   readonly #byPeer = new Map<string, Connection>();
-  /** Connections that never sent a whole request, the oldest first. */
+  /** Connections that never sent the headers of a request, the oldest first. */
   readonly #withoutRequest = new Set<Connection>();
   /** Connections between two requests, the longest idle first. */
   readonly #idle = new Set<Connection>();
+  /** Connections that have sent the headers of a request and not its whole body, the oldest first. */
+  readonly #receiving = new Set<Connection>();
   readonly #tickMs: number;
   #stopTimer: () => void = () => {};
 
@@ -56,16 +60,21 @@ export class Connections {
   }
 
   /** A request or an upgrade has arrived: the connection is not idle until the returned function is called. */
-  serve(socket: Socket): () => void {
-    const connection = this.#bySocket.get(socket);
+  serve(request: IncomingMessage): () => void {
+    const connection = this.#bySocket.get(request.socket);
     if (!connection) return () => {};
     connection.served++;
     this.#withoutRequest.delete(connection);
     this.#idle.delete(connection);
+    if (hasBody(request)) {
+      this.#receiving.add(connection);
+      request.once("end", () => this.#receiving.delete(connection));
+    }
     let isOver = false;
     return () => {
       if (isOver) return;
       isOver = true;
+      this.#receiving.delete(connection);
       if (--connection.served === 0 && this.#all.has(connection)) this.#idle.add(connection);
     };
   }
@@ -90,6 +99,7 @@ export class Connections {
       if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
       this.#withoutRequest.delete(connection);
       this.#idle.delete(connection);
+      this.#receiving.delete(connection);
     });
     if (this.#all.size > this.#limits.max) this.#makeRoom(socket);
   }
@@ -103,7 +113,7 @@ export class Connections {
   }
 
   #makeRoom(newcomer: Socket): void {
-    for (const { socket } of [...first(this.#withoutRequest), ...first(this.#idle)]) {
+    for (const { socket } of [this.#withoutRequest, this.#idle, this.#receiving].flatMap(first)) {
       if (socket === newcomer) continue;
       socket.destroy();
       return;
@@ -131,11 +141,14 @@ export class Connections {
   }
 }
 
-function* first<T>(set: Set<T>): Iterable<T> {
-  for (const item of set) {
-    yield item;
-    return;
-  }
+/** The first of a set, as a list: none if the set is empty. */
+function first<T>(set: Set<T>): T[] {
+  for (const item of set) return [item];
+  return [];
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return Number(headers["content-length"] ?? 0) > 0 || headers["transfer-encoding"] !== undefined;
 }
 
 function peerOf({ remoteAddress, remotePort }: Socket): string {

@@ -239,7 +239,7 @@ export class Server {
     this.#requestedAt = performance.now();
     if (!this.#isReady) response.shouldKeepAlive = false;
     this.#inProgress.set(response, undefined);
-    const served = this.#connections.serve(response.req.socket);
+    const served = this.#connections.serve(response.req);
     response.once("close", () => {
       this.#inProgress.delete(response);
       served();
@@ -284,7 +284,7 @@ export class Server {
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on("error", () => socket.destroy());
-    this.#connections.serve(request.socket);
+    this.#connections.serve(request);
     try {
       if (pathOf(request) !== PATH) throw notFound(request);
       this.#native.accept(request, socket, head, this.#admit(request));

@@ -5,6 +5,7 @@ import { connect, type Socket } from "node:net";
 import { connect as connectSecurely } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
+import type { Port } from "../../src/core/port.ts";
 import type { Server, ServerOptions } from "../../src/server/server.ts";
 import { makeCertificate } from "./certificate.ts";
 import { startServer } from "./start.ts";
@@ -16,9 +17,9 @@ const TIMEOUTS: Partial<ServerOptions> = {
   native: { helloMs: SHORT_MS, farewellMs: SHORT_MS },
 };
 
-async function setUp(options: Partial<ServerOptions> = {}) {
+async function setUp(options: Partial<ServerOptions> = {}, change = (store: Port): Port => store) {
   const store = await openPort(":memory:", {});
-  const server = await startServer(store, { ...TIMEOUTS, ...options });
+  const server = await startServer(change(store), { ...TIMEOUTS, ...options });
   onTestFinished(async () => {
     await server.close();
     await store.close();
@@ -64,6 +65,8 @@ const LONG: Partial<ServerOptions> = { headersMs: 60_000, requestMs: 60_000, rea
 const UPGRADE =
   "GET /v1/connect HTTP/1.1\r\nhost: localhost\r\nconnection: Upgrade\r\nupgrade: websocket\r\n" +
   "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+const POST = "POST /v1/queues/q/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
 
 /** A masked WebSocket text frame; the mask is zero. */
 function textFrame(text: string): Buffer {
@@ -176,6 +179,41 @@ describe("a server at its limit of connections", () => {
     expect(await isAlive(server)).toBe(200);
     await areFreed(server, 1);
     expect(clients.map(({ readableEnded }) => readableEnded)).toEqual([true, false]);
+  });
+
+  test("at the limit, a new connection replaces a client whose body has not arrived", async () => {
+    const { server } = await setUp({ ...LONG, maxConnections: 10 });
+    const silent = [];
+    for (let i = 0; i < 10; i++) {
+      const socket = await dial(server, `${POST}content-length: 100\r\nexpect: 100-continue\r\n\r\n`);
+      // The server has its headers.
+      await once(socket, "data");
+      silent.push(socket);
+    }
+    expect(await isAlive(server)).toBe(200);
+    await areFreed(server, 9);
+    expect(silent.map(({ readableEnded }) => readableEnded)).toEqual([
+      true,
+      ...silent.slice(1).map(() => false),
+    ]);
+  });
+
+  test("at the limit, a client whose request is being executed is not replaced", async () => {
+    const claiming = Promise.withResolvers<void>();
+    const { server, store } = await setUp({ ...LONG, maxConnections: 1 }, (port) => ({
+      ...port,
+      claim: (call) => {
+        claiming.resolve();
+        return port.claim(call);
+      },
+    }));
+    const body = '{"wait":60000}';
+    const head = POST.replace("tasks", "claims");
+    const socket = await dial(server, `${head}content-length: ${body.length}\r\n\r\n${body}`);
+    await claiming.promise;
+    await expect(isAlive(server)).rejects.toThrow();
+    await store.add([{ queue: "q", data: "1" }]);
+    expect(String((await once(socket, "data"))[0])).toContain("200 OK");
   });
 
   test("at the limit, a new connection is served once silent clients are cut off", async () => {
