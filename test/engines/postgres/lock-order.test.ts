@@ -23,7 +23,7 @@ const SETTINGS = { ...QUICK, deadlock_timeout: "20ms" };
 // deadlock is retried, counted and logged, as the test below shows.
 test.runIf(isLong)(
   "cancel, verdict, ack, redrive, expiry and drop of the same runs from several processes cause no deadlock",
-  { timeout: 60_000 * SEEDS },
+  { timeout: 300_000 * SEEDS },
   async () => {
     const server = await PostgresServer.start({ settings: SETTINGS });
     onTestFinished(() => server.remove());
