@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Port } from "../../src/core/port.ts";
 import type { NewEntry, SuperviseCall } from "../../src/core/supervision.ts";
 import { guardPort } from "../../src/server/guard.ts";
-import { Grant, type Scope } from "../../src/server/scopes.ts";
+import { Grant } from "../../src/server/scopes.ts";
 import { forbidden, setUp } from "./guarded.ts";
 
 const CANARY = "canary";
@@ -67,7 +67,7 @@ test("a token learns nothing about the pool that takes its name at the same mome
       return store.supervise(call, options);
     },
   };
-  const grant = new Grant("limited", ["work:mine" as Scope]);
+  const grant = new Grant("limited", ["work:mine"]);
   const limited = guardPort(raced, grant, () => {});
   const mine = { ...callOf(["mine"], { report: "{}", holder: "me", host: "h" }), entries: [] };
   const answer = await limited.supervise(mine).catch((error: unknown) => error);
