@@ -20,7 +20,7 @@ const threads: Rolldown.Plugin = {
 
 export default defineConfig({
   // What these do not reach, the tests, is not in the package.
-  entry: ["src/index.ts", "src/testing/index.ts", "src/cli/main.ts"],
+  entry: ["src/index.ts", "src/testing/index.ts", "src/server/mount-dashboard.ts", "src/cli/main.ts"],
   root: "src",
   format: "esm",
   fixedExtension: false,

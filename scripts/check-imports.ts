@@ -32,7 +32,7 @@ const TABLE: Record<string, Row> = {
   protocol: { folders: ["core"], node: false },
   "doors/*": { folders: ["core", "broker", "protocol"], node: true },
   "doors/http": {
-    folders: ["core", "broker", "protocol"],
+    folders: ["core", "broker", "protocol", "dashboard"],
     node: true,
     packages: ["hono", "@hono/zod-openapi"],
   },

@@ -200,8 +200,8 @@ export function checkListQuery(query: ListQuery): ListRequest {
 }
 
 /** `filter`: the option that selects from the list. */
-export function checkPage(query: PageQuery, what: string, filter: string): PageRequest {
-  checkNames(query, [filter, "after", "limit"], what);
+export function checkPage(query: PageQuery, what: string, ...filters: string[]): PageRequest {
+  checkNames(query, [...filters, "after", "limit"], what);
   const { after, limit = LIMITS.page } = query;
   return {
     limit: checkNumber(limit, "limit", 1, LIMITS.page),

@@ -1,10 +1,11 @@
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
-import { checkText } from "../core/options.ts";
+import { checkBoolean, checkText } from "../core/options.ts";
 import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
-import type { DeclareOptions, Paged, PageQuery, QueueSummary } from "../core/port.ts";
+import type { DeclareOptions, Paged, QueuesQuery, QueueSummary } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
+import type { SupervisedKind } from "../core/supervision.ts";
 import { verificationQueue } from "../core/verification.ts";
 import type { Declared } from "../engine/engine.ts";
 import { checkPage } from "./check.ts";
@@ -50,15 +51,13 @@ export async function pause(context: Context, queue: string, paused: boolean): P
   await context.run({ verb: "pause", queue, paused });
 }
 
-export async function queues(
-  context: Context,
-  query: PageQuery & { queue?: string | undefined } = {},
-): Promise<Paged<QueueSummary>> {
-  const page = checkPage(query, "queues", "queue");
-  const { queue } = query;
+export async function queues(context: Context, query: QueuesQuery = {}): Promise<Paged<QueueSummary>> {
+  const page = checkPage(query, "queues", "queue", "stats");
+  const { queue, stats } = query;
   return context.run({
     ...{ verb: "queues", ...page },
     ...(queue !== undefined && { queue: checkQueueName(queue) }),
+    ...(stats !== undefined && { stats: checkBoolean(stats, "stats") }),
   });
 }
 
@@ -97,4 +96,6 @@ async function dropOne(context: Context, queue: string, first: number): Promise<
   let page = await context.run({ verb: "drop", queue, limit: first });
   while (page.more) page = await context.run({ verb: "drop", queue, limit: PAGE });
   context.policies.delete(queue);
+  // Nobody would remove the recorded figures of a queue that does not exist.
+  await context.run({ verb: "put", kind: "history" satisfies SupervisedKind, name: queue, value: null });
 }

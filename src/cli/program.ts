@@ -1,6 +1,5 @@
-import { existsSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { Command } from "commander";
+import { readVersion } from "../server/version.ts";
 import { describeExits } from "./exit.ts";
 import { runCommand } from "./run.ts";
 import { loadVerb, VERBS } from "./verbs.ts";
@@ -22,13 +21,6 @@ export async function buildProgram(args: readonly string[]): Promise<Command> {
     program.addCommand(name === used ? await loadVerb(verb) : stub(), { hidden: isHidden });
   }
   return program;
-}
-
-/** From the nearest package.json above: this file is in `src` in a clone, and in a bundle in the package. */
-function readVersion(): string {
-  let folder = import.meta.dirname;
-  while (!existsSync(join(folder, "package.json"))) folder = dirname(folder);
-  return (JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { version: string }).version;
 }
 
 /** Called by main.ts. */

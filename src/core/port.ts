@@ -26,6 +26,7 @@ import type {
   NewMessage,
   NewTask,
   PatternKey,
+  QueueFigures,
   QueueStats,
   Step,
   SubscriptionRecord,
@@ -50,8 +51,8 @@ export interface Port {
   pause(queue: string, paused: boolean): Promise<void>;
   /** Ends a hold early: a group's, or the queue's own. Returns whether there was one. */
   unhold(queue: string, groupKey?: string): Promise<boolean>;
-  /** By name. */
-  queues(query?: PageQuery & { queue?: string | undefined }): Promise<Paged<QueueSummary>>;
+  /** By name. With `stats`, each with its figures: one call for all queues costs less than `stats` for each. */
+  queues(query?: QueuesQuery): Promise<Paged<QueueSummary>>;
   stats(queue: string): Promise<QueueStats>;
   purge(queue: string): Promise<number>;
   drop(queue: string): Promise<void>;
@@ -317,6 +318,11 @@ export interface PageQuery {
   limit?: number | undefined;
 }
 
+export interface QueuesQuery extends PageQuery {
+  queue?: string | undefined;
+  stats?: boolean | undefined;
+}
+
 /**
  * A page ends at its limit or at about 4 MiB, whichever comes first. `next` is not null if there may be more; a page
  * with `next` can have fewer items than its limit.
@@ -337,4 +343,6 @@ export interface QueueSummary {
   policy: QueuePolicy;
   paused: boolean;
   createdAt: number;
+  /** Only if the query asks for it. */
+  stats?: QueueFigures;
 }

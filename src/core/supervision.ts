@@ -1,8 +1,9 @@
 /**
- * What one process at a time looks after, for all processes of a store: a pool, or the alerts. The process holds the
- * name under a lease; others that want it wait. Its last decisions are stored, so that all can read them.
+ * What one process at a time looks after, for all processes of a store: a pool, the alerts, or the history of a queue,
+ * whose name is the queue's. The process holds the name under a lease; others that want it wait. Its last decisions are
+ * stored, so that all can read them.
  */
-export const SUPERVISED_KINDS = ["pool", "alerts"] as const;
+export const SUPERVISED_KINDS = ["pool", "alerts", "history"] as const;
 export type SupervisedKind = (typeof SUPERVISED_KINDS)[number];
 
 export type SupervisionEventType =

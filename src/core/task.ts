@@ -258,6 +258,9 @@ export interface QueueStats {
   heldBack: HeldBack | null;
 }
 
+/** What a list of queues shows of each: its statistics, without those that are read from its latest successes. */
+export type QueueFigures = Omit<QueueStats, "queue" | "paused" | "serviceTimes">;
+
 /** Milliseconds from claim to ack of the last `count` successes: half of them took at most `p50`, and so on. */
 export interface ServiceTimes {
   count: number;

@@ -165,8 +165,8 @@ export interface Verbs {
    * was one.
    */
   unhold: Verb<{ queue: string; groupKey?: string }, { lifted: boolean }>;
-  /** By name, with resolved policies: a page, or the one with this name. */
-  queues: Verb<{ queue?: string } & PageRequest, Paged<QueueSummary>>;
+  /** By name, with resolved policies: a page, or the one with this name; with `stats`, also the figures of each. */
+  queues: Verb<{ queue?: string; stats?: boolean } & PageRequest, Paged<QueueSummary>>;
   /**
    * Removes tasks that are not claimed and have not ended, at most `limit`. The first call passes no `upTo` and gets
    * one. Repeating the call with it until `more` is false does not remove tasks that were added since.

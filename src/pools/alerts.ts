@@ -96,16 +96,19 @@ export class Alerts implements AsyncDisposable {
 
   /** The states that the last holder has left. */
   async #take(): Promise<States | undefined> {
-    const [before] = (await this.#port.supervised("alerts", { name: NAME })).items;
+    const [before] = (await this.#port.supervised("alerts", { name: ALERTS_NAME })).items;
     if (before && before.heldFor > 0 && before.holder !== this.#holder) return undefined;
     return before ? (JSON.parse(before.report) as { states: States }).states : {};
   }
 
   #supervise(states: States, entries: NewEntry[], lease = this.#options.every * 3) {
     return this.#port.supervise({
-      ...{ kind: "alerts", name: NAME, holder: this.#holder, host: hostname(), pid: process.pid },
+      ...{ kind: "alerts", name: ALERTS_NAME, holder: this.#holder, host: hostname(), pid: process.pid },
       ...{ queues: this.#queues.slice(0, MOST_QUEUES), lease: Math.min(Math.ceil(lease), 3_600_000) },
-      ...{ report: JSON.stringify({ states }), entries: entries.slice(0, MOST_ENTRIES) },
+      ...{
+        report: JSON.stringify({ rules: this.#options.rules, states }),
+        entries: entries.slice(0, MOST_ENTRIES),
+      },
     });
   }
 
@@ -198,7 +201,14 @@ export class Alerts implements AsyncDisposable {
 /** By queue and rule. A rule that is calm has none. */
 type States = Record<string, AlertState>;
 
-const NAME = "alerts";
+/** What is stored with the name. */
+export interface AlertsReport {
+  rules: ResolvedRule[];
+  states: States;
+}
+
+/** The name that the process with the alerts holds. */
+export const ALERTS_NAME = "alerts";
 const WINDOW_MS = 600_000;
 const MOST_QUEUES = 100;
 const MOST_ENTRIES = 50;

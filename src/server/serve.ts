@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import { createSecureContext } from "node:tls";
 import { pino } from "pino";
 import { openPort } from "../api/open.ts";
@@ -11,10 +12,14 @@ import type { Port } from "../core/port.ts";
 import { systemClock } from "../engine/system-clock.ts";
 import { parseAlerts, type AlertOptions, type ResolvedAlerts } from "../pools/alert-rules.ts";
 import { Alerts } from "../pools/alerts.ts";
+import type { Me } from "../dashboard/contract.ts";
+import { Dashboard } from "../dashboard/dashboard.ts";
 import { Access } from "./access.ts";
 import type { Config } from "./config.ts";
 import { Server, type ServerOptions } from "./server.ts";
 import { Tokens, tokensPathOf } from "./tokens.ts";
+import { webLoader } from "./web-folder.ts";
+import { readVersion } from "./version.ts";
 
 export interface Serving {
   url: string;
@@ -50,15 +55,18 @@ export async function serve(config: Config): Promise<Serving> {
   );
   // The audit log does not follow the log level: otherwise it could be silenced by accident.
   const trail = log.child({}, { level: config.logLevel === "silent" ? "silent" : "info" });
-  const server = await start(config, store, access, {
-    logger,
-    audit: (action) =>
+  const dashboard = createDashboard(config, store, logger);
+  const server: Server = await start(config, store, access, {
+    ...{ logger, dashboard, web: webLoader() },
+    audit: (action) => {
+      dashboard.audit.add({ at: Math.floor(store.clock.read().wall), ...action });
       trail.info(
         { audit: action },
         action.refused
           ? "a declaration differs from what is stored, and was not applied"
           : "an administrator's action, or a declaration",
-      ),
+      );
+    },
     onMeasured: (listener) => (measure = listener),
   });
   log.info({ url: server.url, store: withoutSecrets(config.url) }, "listening");
@@ -74,6 +82,7 @@ export async function serve(config: Config): Promise<Serving> {
       await alerts?.stop();
       log.info({ clients: server.clients }, "stopping: clients may finish their claims");
       await server.drain(config.drain);
+      await dashboard.stop();
       await server.close();
       await store.close();
       log.info("stopped");
@@ -85,7 +94,7 @@ async function start(
   config: Config,
   store: Port,
   access: Access,
-  listeners: Pick<ServerOptions, "logger" | "audit" | "onMeasured">,
+  listeners: Pick<ServerOptions, "logger" | "audit" | "onMeasured" | "dashboard" | "web">,
 ): Promise<Server> {
   const { host, port, letAnyoneIn, allowHost, allowOrigin, maxConnections, maxFrame } = config;
   try {
@@ -98,9 +107,23 @@ async function start(
       native: { maxFrame, resumeMs: config.resume, beatMs: config.beat },
     });
   } catch (error) {
+    await listeners.dashboard?.stop();
     await store.close();
     throw error;
   }
+}
+
+const ENGINES: Record<ReturnType<typeof kindOf>, Me["engine"]> = {
+  ...{ file: "sqlite", postgres: "postgres", memory: "memory", server: null },
+};
+
+function createDashboard(config: Config, store: Port, logger: Logger): Dashboard {
+  const kind = kindOf(config.url);
+  return new Dashboard({
+    ...{ store, logger, version: readVersion() },
+    storeName: kind === "file" ? basename(config.url) : withoutSecrets(config.url),
+    engine: ENGINES[kind],
+  });
 }
 
 function readAlerts(path: string): ResolvedAlerts {

@@ -16,6 +16,7 @@ import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import { isStoreFault } from "../core/store-fault.ts";
+import type { Env } from "../doors/http/define.ts";
 import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/door.ts";
 import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
@@ -24,13 +25,17 @@ import { checkAddress, listenAt } from "./address.ts";
 import { boundEntry } from "./audit.ts";
 import { bearerOf, type CallerRules, checkCaller, rulesOf, shareWithOrigin } from "./callers.ts";
 import { Connections } from "./connections.ts";
+import { DashboardDoor } from "./dashboard-door.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { HttpAnswers } from "./http-answers.ts";
 import { Metrics } from "../metrics/metrics.ts";
 import { Gauge } from "../metrics/series.ts";
 import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
+import type { Dashboard } from "../dashboard/dashboard.ts";
+import { HEADER_BYTES, refusalOf } from "./parser-refusal.ts";
 import type { Grant } from "./scopes.ts";
 import { throttleLogger } from "../core/throttled-logger.ts";
+import type { WebFiles } from "./web-files.ts";
 import { auditOnce } from "./audit-once.ts";
 import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
 
@@ -49,6 +54,10 @@ export interface ServerOptions {
   clock: Clock;
   logger: Logger;
   audit?: (action: AdminAction) => void;
+  /** What the dashboard's page reads. Without it, its paths are answered with UNSUPPORTED. */
+  dashboard?: Dashboard | undefined;
+  /** The page itself. */
+  web?: (() => Promise<WebFiles | undefined>) | undefined;
   /** Registers a listener for the store's measurements. */
   onMeasured?: (listener: (measured: Measured) => void) => void;
   /** A client that does not send the headers of a request in this time is cut off; in milliseconds, as below. */
@@ -76,7 +85,6 @@ const KEEP_ALIVE_MS = 75_000;
 const LINGER_MS = 500;
 /** How long requests in progress may take when the server closes. */
 const LAST_ANSWERS_MS = 2_000;
-const HEADER_BYTES = 16 * 1024;
 /** How soon a revoked token ends the connections that it opened. */
 const TOKEN_CHECK_MS = 1_000;
 /** A store that does not answer a cheap call in this time is not ready. */
@@ -105,6 +113,7 @@ export class Server {
     clients: new Gauge("dibs_clients", "Clients that are connected or can still resume.", []),
     connections: new Gauge("dibs_connections", "Open TCP connections, of any kind.", []),
   };
+  readonly #dashboard: DashboardDoor;
   readonly #httpAnswers: HttpAnswers;
   /** The store, with calls counted. */
   readonly #store: Port;
@@ -126,6 +135,7 @@ export class Server {
     this.#callers = rulesOf(host, allowHosts, allowOrigins);
     this.#store = this.#metrics.measure(options.store);
     options.onMeasured?.((measured) => this.#metrics.record(measured));
+    this.#dashboard = new DashboardDoor({ ...options, store: this.#store, audit: this.#audit });
     const { headersMs = HEADERS_MS, requestMs = REQUEST_MS } = options;
     const { readMs = READ_MS, farewellMs = FAREWELL_MS } = options;
     this.#door = createHttpDoor({
@@ -340,16 +350,29 @@ export class Server {
     outgoing: ServerResponse,
   ): Promise<Response> | Response {
     const stops = { draining: this.#draining.signal, closing: this.#closing.signal };
-    const fetch = (port: Port, client: string): Promise<Response> | Response =>
-      this.#door.fetch(request, { port, ...stops, reserve: this.#httpAnswers.reserverFor(client, outgoing) });
+    const fetch = (
+      port: Port,
+      client: string,
+      desk: Env["Bindings"]["desk"],
+    ): Promise<Response> | Response => {
+      const reserve = this.#httpAnswers.reserverFor(client, outgoing);
+      return this.#door.fetch(request, { port, desk, ...stops, reserve });
+    };
+    const path = pathOf(incoming);
+    const token = bearerOf(incoming.headers);
     try {
-      if (OPEN_PATHS.has(pathOf(incoming))) {
+      if (OPEN_PATHS.has(path) || this.#dashboard.isOpen(path, token)) {
         checkCaller(incoming.headers, this.#callers);
-        return fetch(this.#options.store, "");
+        return fetch(this.#options.store, "", () => this.#dashboard.strangerDesk());
       }
-      const { port, owner } = this.#admit(incoming);
+      if (this.#dashboard.hasPage(request.method, path)) {
+        checkCaller(incoming.headers, this.#callers);
+        return this.#dashboard.page(request, path);
+      }
+      const { port, owner, grant } = this.#admit(incoming);
       this.#inProgress.set(outgoing, owner);
-      return fetch(port, `${owner}@${incoming.socket.remoteAddress}`);
+      const desk = () => this.#dashboard.deskFor({ port, grant, token, owner });
+      return fetch(port, `${owner}@${incoming.socket.remoteAddress}`, desk);
     } catch (error) {
       return respondProblem(problemOf(error));
     }
@@ -380,12 +403,4 @@ function pathOf({ url = "/" }: IncomingMessage): string {
 
 function notFound(request: IncomingMessage): NotFound {
   return new NotFound(request.method, pathOf(request));
-}
-
-/** What Node's parser did not take for HTTP. Undefined: the connection is lost, or TLS was never agreed on. */
-function refusalOf({ code }: NodeJS.ErrnoException): HttpRefusal | undefined {
-  if (code === "HPE_HEADER_OVERFLOW")
-    return new HttpRefusal(431, `Headers have at most ${HEADER_BYTES} bytes.`);
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HttpRefusal(408, "The request did not arrive in time.");
-  return code?.startsWith("HPE_") ? new HttpRefusal(400, "This is not HTTP.") : undefined;
 }

@@ -2,11 +2,14 @@ import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
 import { type AnswerKind, type Room, ROOM_FOR } from "../../core/answer-budget.ts";
 import { ERROR_CODES, invalid } from "../../core/errors.ts";
 import type { Port } from "../../core/port.ts";
+import type { Desk } from "../../dashboard/desk.ts";
 
 /** What a request comes with: the port restricted to what its client may do. */
 export interface Env {
   Bindings: {
     port: Port;
+    /** The dashboard for this caller. A function: most requests do not need it. */
+    desk: () => Pick<Desk, keyof Desk>;
     /** Aborted when the server stops, and hands out no more tasks. */
     draining: AbortSignal;
     /** Aborted when the server closes: waiting requests are answered. */
@@ -28,6 +31,7 @@ export interface Given {
   body: never;
   header: (name: string) => string | undefined;
   port: Port;
+  desk: Env["Bindings"]["desk"];
   /** The client is gone, or the server stops. */
   signal: AbortSignal;
 }
@@ -141,6 +145,7 @@ export function define(app: App, operation: Operation, execute: (given: Given) =
         body: body ? req.valid("json") : (undefined as never),
         header: (name) => req.header(name),
         port: env.port,
+        desk: env.desk,
         get signal() {
           return signal();
         },

@@ -7,6 +7,7 @@ import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { isStoreFault } from "../../core/store-fault.ts";
 import { claims } from "./claims.ts";
+import { dashboard } from "./dashboard.ts";
 import { type App, type Env, PROBLEM_RESPONSE, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
 import { headersOf, NotFound, type Problem, problemOf } from "./problem.ts";
@@ -52,6 +53,7 @@ export function createHttpDoor(options: DoorOptions): HttpDoor {
   pipelines(app);
   schedules(app);
   pools(app);
+  dashboard(app, options);
   events(app, options);
   describe(app);
   return app;

@@ -81,7 +81,7 @@ export function tasks(app: App): void {
     },
     async ({ port, params, query }) => {
       const page = await port.list({ queue: params["queue"]!, ...(query as { state: never; limit: never }) });
-      return { tasks: page.tasks.map(shown), next: page.next };
+      return { tasks: page.tasks.map(shownTask), next: page.next };
     },
   );
   define(
@@ -94,7 +94,7 @@ export function tasks(app: App): void {
       params: ofTask,
       answer: task,
     },
-    async ({ port, params }) => shown(await port.task(params["id"]!)),
+    async ({ port, params }) => shownTask(await port.task(params["id"]!)),
   );
   define(
     app,
@@ -187,7 +187,7 @@ function flows(app: App): void {
     async ({ port, params }) => {
       const { id, fence } = params as unknown as Verified;
       const pending = await port.verifying({ id, fence });
-      return { task: shown(pending.task), result: fromResult(pending.result) };
+      return { task: shownTask(pending.task), result: fromResult(pending.result) };
     },
   );
 }
@@ -299,7 +299,7 @@ function traceOf(header: Given["header"]): Headers | undefined {
 }
 
 /** A truncated text is returned as it is: a part of a JSON text is not JSON. */
-function shown({ data, contentType, result, ...rest }: TaskRecord): object {
+export function shownTask({ data, contentType, result, ...rest }: TaskRecord): object {
   const { truncated } = rest;
   const type = truncated?.data === undefined ? contentType : "text/plain";
   const isWhole = truncated?.result === undefined || typeof result !== "string";

@@ -10,6 +10,7 @@ import {
   type HeldBack,
   isEnd,
   rankOf,
+  type QueueFigures,
   type QueueStats,
   type Step,
   type TaskEnd,
@@ -126,6 +127,15 @@ function compare(a: SortKey, b: SortKey): number {
 }
 
 export function stats(model: Model, { queue }: Verbs["stats"]["in"]): QueueStats {
+  return {
+    queue,
+    paused: model.queues.get(queue)?.paused ?? false,
+    ...figuresOf(model, queue),
+    serviceTimes: describeServiceTimes(latestServiceTimes(model, queue)),
+  };
+}
+
+export function figuresOf(model: Model, queue: string): QueueFigures {
   const ready = model.tasksOf(queue, "ready");
   const since = Math.floor((model.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
   const flow = noFlow();
@@ -134,12 +144,9 @@ export function stats(model: Model, { queue }: Verbs["stats"]["in"]): QueueStats
     for (const name of Object.keys(flow) as (keyof typeof flow)[]) flow[name] += part[name];
   }
   return {
-    queue,
-    paused: model.queues.get(queue)?.paused ?? false,
     depth: model.depth(queue),
     oldestAge: ready.length === 0 ? null : model.now - Math.min(...ready.map((task) => task.createdAt)),
     ...describeFlow(flow, BOUNDS.rateWindow),
-    serviceTimes: describeServiceTimes(latestServiceTimes(model, queue)),
     workers: liveSessions(model, queue).length,
     heldBack: heldBack(model, queue),
   };

@@ -4,6 +4,7 @@ import { rankOf } from "../../core/task.ts";
 import type { Paged, QueueSummary } from "../../core/port.ts";
 import { nameAfter, pageOf } from "../../engine/cursor.ts";
 import type { Declared, Verbs } from "../../engine/engine.ts";
+import { figuresOf } from "./inspect.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { adoptPolicy } from "./review.ts";
@@ -48,7 +49,7 @@ export function pause(model: Model, { queue: name, paused }: Verbs["pause"]["in"
 
 export function queues(
   model: Model,
-  { queue: name, after, limit }: Verbs["queues"]["in"],
+  { queue: name, stats = false, after, limit }: Verbs["queues"]["in"],
 ): Paged<QueueSummary> {
   const start = nameAfter(after);
   const found = [...model.queues.values()]
@@ -59,6 +60,7 @@ export function queues(
       policy: resolvePolicy(named),
       paused,
       createdAt,
+      ...(stats && { stats: figuresOf(model, queue) }),
     }));
   return pageOf(found, limit, { sizeOf: sizeOfRow, keyOf: (queue) => [queue.name] });
 }

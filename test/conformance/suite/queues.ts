@@ -52,6 +52,39 @@ export function queues(start: Start): void {
     });
   });
 
+  describe("figures of all queues", () => {
+    test("queues with stats have the figures that stats reports for each", async () => {
+      const { port } = await start();
+      await port.add(numbered(3).map(() => newTask({ queue: "a" })));
+      await port.add([newTask({ queue: "b" }), newTask({ queue: "b", delay: HOUR })]);
+      await joinWorker(port, "w1", { queues: ["a", "b"] });
+      await joinWorker(port, "w2", { queues: ["b"] });
+      await ack(port, (await claim(port, { queues: ["a"] }))[0]!);
+      await port.declare("limited", { maxConcurrency: 1 });
+      await port.add([newTask({ queue: "limited" }), newTask({ queue: "limited" })]);
+      await claim(port, { queues: ["limited"] });
+      const { items } = await port.queues({ stats: true });
+      expect(items.map(({ name }) => name)).toEqual(["a", "b", "limited"]);
+      for (const { name, stats } of items) {
+        const { queue: _, paused: _paused, serviceTimes: _times, ...figures } = await port.stats(name);
+        expect(stats).toEqual(figures);
+      }
+      expect(items[1]!.stats!.workers).toBe(2);
+      expect(items[2]!.stats!.heldBack).toEqual({ by: "concurrency", until: null });
+    });
+
+    test("figures come page by page, and only if they are asked for", async () => {
+      const { port } = await start();
+      await port.add(["a", "b"].map((queue) => newTask({ queue })));
+      const first = await port.queues({ stats: true, limit: 1 });
+      expect(first.items[0]!.stats!.depth.ready).toBe(1);
+      const second = await port.queues({ stats: true, limit: 1, after: first.next! });
+      expect(second.items[0]!.name).toBe("b");
+      expect((await port.queues()).items[0]).not.toHaveProperty("stats");
+      await refused(() => port.queues({ stats: "yes" as never }), "INVALID", "stats");
+    });
+  });
+
   describe("paused queues", () => {
     test("a paused queue accepts tasks and hands none out", async () => {
       const { port } = await start();

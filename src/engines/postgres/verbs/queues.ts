@@ -20,6 +20,7 @@ import { notify } from "../line/notices.ts";
 import { processInboxOf } from "../line/inbox.ts";
 import { takePending } from "../line/take-out.ts";
 import { removeTogether, takeTogether } from "../line/take-together.ts";
+import { figuresOf } from "./figures.ts";
 import { unsubscribeQueue } from "../transaction/topics.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -88,12 +89,16 @@ export async function pause(
 
 export async function queues(
   tx: Tx,
-  { queue: only, after, limit }: Verbs["queues"]["in"],
+  { queue: only, stats = false, after, limit }: Verbs["queues"]["in"],
 ): Promise<Paged<QueueSummary>> {
   const start = nameAfter(after);
   const known = only === undefined ? undefined : tx.queues.named(only);
   const rows = only === undefined ? await tx.queues.page(start, limit + 1) : known ? [known] : [];
-  const found = rows.map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
+  const figures = stats ? await figuresOf(tx, rows) : undefined;
+  const found = rows.map(({ id, name, policy, paused, createdAt }) => ({
+    ...{ name, policy, paused, createdAt },
+    ...(figures && { stats: figures.get(id)! }),
+  }));
   return pageOf(found, limit, { sizeOf: sizeOfRow, keyOf: ({ name }) => [name] });
 }
 

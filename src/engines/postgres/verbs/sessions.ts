@@ -277,6 +277,16 @@ export async function workers(
   return { items, next: nextOf(sizes, page.length, ({ id }) => [id]) };
 }
 
+const COUNT_BY_QUEUE = `
+  SELECT served.queue, count(DISTINCT session.id)::int4 AS count
+  FROM dibs.session CROSS JOIN json_array_elements_text(info::json -> 'queues') AS served (queue)
+  WHERE heartbeat_at + lease > $1 GROUP BY served.queue`;
+
+export async function workersByQueue(tx: Tx): Promise<Map<string, number>> {
+  const rows = await tx.all<{ queue: string; count: number }>(COUNT_BY_QUEUE, tx.now);
+  return new Map(rows.map(({ queue, count }) => [queue, count]));
+}
+
 export async function countWorkers(tx: Tx, queue: string): Promise<number> {
   return (await tx.get<{ count: number }>(COUNT_OF_QUEUE, tx.now, queue))!.count;
 }

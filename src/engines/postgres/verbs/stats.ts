@@ -51,7 +51,7 @@ const OLDEST_WITH = (more: string): string => `
 const OLDEST = OLDEST_WITH("");
 const OLDEST_WITH_LIMITS = OLDEST_WITH(`, (SELECT min(task) FROM dibs.own WHERE queue = $1)`);
 
-async function oldestAge(tx: Tx, queue: Queue): Promise<number | null> {
+export async function oldestAge(tx: Tx, queue: Queue): Promise<number | null> {
   const sql = queue.limited ? OLDEST_WITH_LIMITS : OLDEST;
   const oldest = await tx.get<{ created_at: number }>(sql, queue.id);
   return oldest ? tx.now - oldest.created_at : null;

@@ -19,6 +19,7 @@ import {
   isEnd,
   JSON_TYPE,
   NO_DEPTH,
+  type QueueFigures,
   type QueueStats,
   type TaskEnd,
   type TaskError,
@@ -221,18 +222,34 @@ const FLOW = `
 
 export function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): QueueStats {
   const queue = tx.queueNamed(name);
-  const depth = queue ? tx.depth(queue) : NO_DEPTH;
-  const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
-  const flow = queue ? tx.get<Flow>(FLOW, queue.id, since)! : noFlow();
+  const workers = countWorkers(tx, name);
+  if (!queue) return { queue: name, paused: false, ...NO_FIGURES, workers, serviceTimes: null };
   return {
     queue: name,
-    paused: queue?.paused ?? false,
+    paused: queue.paused,
+    ...figuresOf(tx, queue),
+    workers,
+    serviceTimes: describeServiceTimes(latestServiceTimes(tx, queue)),
+  };
+}
+
+const NO_FIGURES = {
+  depth: NO_DEPTH,
+  oldestAge: null,
+  ...describeFlow(noFlow(), BOUNDS.rateWindow),
+  heldBack: null,
+};
+
+/** Without the number of its workers: a caller with many queues counts them for all. */
+export function figuresOf(tx: Tx, queue: Queue): Omit<QueueFigures, "workers"> {
+  const depth = tx.depth(queue);
+  const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
+  return {
     depth,
-    oldestAge: queue ? oldestAge(tx, queue) : null,
-    ...describeFlow(flow, BOUNDS.rateWindow),
-    serviceTimes: queue ? describeServiceTimes(latestServiceTimes(tx, queue)) : null,
-    workers: countWorkers(tx, name),
-    heldBack: queue ? heldBack(tx, queue) : null,
+    // Most of many queues have nothing ready, and need no search for the oldest.
+    oldestAge: depth.ready === 0 ? null : oldestAge(tx, queue),
+    ...describeFlow(tx.get<Flow>(FLOW, queue.id, since)!, BOUNDS.rateWindow),
+    heldBack: heldBack(tx, queue),
   };
 }
 

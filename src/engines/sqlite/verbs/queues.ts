@@ -7,6 +7,8 @@ import { hintLine } from "../limits/gates.ts";
 import { findBySeq, remove } from "../line/find-task.ts";
 import { adoptPolicy } from "../limits/review.ts";
 import { notify } from "../line/sweep.ts";
+import { figuresOf } from "./inspect.ts";
+import { workersByQueue } from "./sessions.ts";
 import { unsubscribeQueue } from "../transaction/topics.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
@@ -46,13 +48,23 @@ export function pause(tx: Tx, { queue: name, paused }: Verbs["pause"]["in"]): { 
 
 const NAMES = `SELECT name FROM queue WHERE name > ? ORDER BY name LIMIT 0 + ?`;
 
-export function queues(tx: Tx, { queue: only, after, limit }: Verbs["queues"]["in"]): Paged<QueueSummary> {
+export function queues(
+  tx: Tx,
+  { queue: only, stats = false, after, limit }: Verbs["queues"]["in"],
+): Paged<QueueSummary> {
   const start = nameAfter(after);
   const names = only === undefined ? tx.all<{ name: string }>(NAMES, start, limit + 1) : [{ name: only }];
+  const workers = stats ? workersByQueue(tx) : undefined;
   const found = names
     .flatMap(({ name }) => tx.queueNamed(name) ?? [])
-    .map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
+    .map((queue) => summaryOf(tx, queue, workers));
   return pageOf(found, limit, { sizeOf: sizeOfRow, keyOf: ({ name }) => [name] });
+}
+
+function summaryOf(tx: Tx, queue: Queue, workers: Map<string, number> | undefined): QueueSummary {
+  const { name, policy, paused, createdAt } = queue;
+  const stats = workers && { ...figuresOf(tx, queue), workers: workers.get(name) ?? 0 };
+  return { name, policy, paused, createdAt, ...(stats && { stats }) };
 }
 
 // Those behind a head go first: removing a head would only make the next one ready.

@@ -197,6 +197,15 @@ export function workers(tx: Tx, { queue, after, limit }: Verbs["workers"]["in"])
   return { items, next: nextOf(ids, items.length, ({ id }) => [id]) };
 }
 
+const COUNT_BY_QUEUE = `
+  SELECT served.value AS queue, count(DISTINCT session.id) AS count FROM session, json_each(info, '$.queues') AS served
+  WHERE heartbeat_at + lease > ? GROUP BY served.value`;
+
+export function workersByQueue(tx: Tx): Map<string, number> {
+  const rows = tx.all<{ queue: string; count: number }>(COUNT_BY_QUEUE, tx.awake);
+  return new Map(rows.map(({ queue, count }) => [queue, count]));
+}
+
 export function countWorkers(tx: Tx, queue: string): number {
   return tx.get<{ count: number }>(COUNT_OF_QUEUE, tx.awake, queue)!.count;
 }

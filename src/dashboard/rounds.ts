@@ -1,0 +1,74 @@
+import { startTimer } from "../core/clock.ts";
+
+export interface RoundsOptions {
+  /** Milliseconds between two rounds, unless one takes long. */
+  every: number;
+  read: () => Promise<void>;
+}
+
+/** Between two rounds there are so many times the duration of one: reading takes at most 4 % of the time. */
+const REST = 24;
+const LONGEST_REST_MS = 15_000;
+
+/**
+ * Repeats a reading of the store while somebody watches what it reads. A reading that takes long is repeated less
+ * often, so that watchers do not slow down the work that they watch.
+ */
+export class Rounds {
+  readonly #options: RoundsOptions;
+  #watchers = 0;
+  #first: Promise<void> | undefined;
+  #stopTimer: (() => void) | undefined;
+  #problem: string | null = null;
+  #generation = 0;
+
+  constructor(options: RoundsOptions) {
+    this.#options = options;
+  }
+
+  /** Why the last reading failed; null: it did not. */
+  get problem(): string | null {
+    return this.#problem;
+  }
+
+  /** The first reading since watching began. It does not fail: `problem` says whether it did. */
+  get first(): Promise<void> {
+    return this.#first ?? Promise.resolve();
+  }
+
+  watch(): () => void {
+    if (++this.#watchers === 1) {
+      const generation = ++this.#generation;
+      this.#first = this.#go(generation);
+    }
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      if (--this.#watchers > 0) return;
+      this.#generation++;
+      this.#stopTimer?.();
+    };
+  }
+
+  /** Reads at once, unless it does already. */
+  async now(): Promise<void> {
+    this.#stopTimer?.();
+    if (this.#stopTimer) await this.#go(this.#generation);
+  }
+
+  async #go(generation: number): Promise<void> {
+    this.#stopTimer = undefined;
+    const began = performance.now();
+    try {
+      await this.#options.read();
+      this.#problem = null;
+    } catch (error) {
+      this.#problem = (error as Error).message;
+    }
+    if (generation !== this.#generation || this.#watchers === 0) return;
+    const took = performance.now() - began;
+    const rest = Math.max(this.#options.every - took, Math.min(took * REST, LONGEST_REST_MS));
+    this.#stopTimer = startTimer(rest, () => void this.#go(generation));
+  }
+}
