@@ -14,6 +14,7 @@ import { parseAlerts, type AlertOptions, type ResolvedAlerts } from "../pools/al
 import { Alerts } from "../pools/alerts.ts";
 import type { Me } from "../dashboard/contract.ts";
 import { Dashboard } from "../dashboard/dashboard.ts";
+import { DemoControl } from "../dashboard/demo-control.ts";
 import { Access } from "./access.ts";
 import type { Config } from "./config.ts";
 import { Server, type ServerOptions } from "./server.ts";
@@ -55,7 +56,7 @@ export async function serve(config: Config): Promise<Serving> {
   );
   // The audit log does not follow the log level: otherwise it could be silenced by accident.
   const trail = log.child({}, { level: config.logLevel === "silent" ? "silent" : "info" });
-  const dashboard = createDashboard(config, store, logger);
+  const dashboard = createDashboard(config, store, logger, () => server.url);
   const server: Server = await start(config, store, access, {
     ...{ logger, dashboard, web: webLoader() },
     audit: (action) => {
@@ -117,12 +118,14 @@ const ENGINES: Record<ReturnType<typeof kindOf>, Me["engine"]> = {
   ...{ file: "sqlite", postgres: "postgres", memory: "memory", server: null },
 };
 
-function createDashboard(config: Config, store: Port, logger: Logger): Dashboard {
+function createDashboard(config: Config, store: Port, logger: Logger, url: () => string): Dashboard {
   const kind = kindOf(config.url);
   return new Dashboard({
     ...{ store, logger, version: readVersion() },
     storeName: kind === "file" ? basename(config.url) : withoutSecrets(config.url),
     engine: ENGINES[kind],
+    // Loaded only here: most servers never have the demo's traffic.
+    demo: new DemoControl(async (options) => (await import("../demo/start.ts")).startDemo(options), url),
   });
 }
 

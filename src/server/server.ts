@@ -22,6 +22,7 @@ import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
 import { checkAddress, listenAt } from "./address.ts";
+import { checkStore } from "./check-store.ts";
 import { boundEntry } from "./audit.ts";
 import { bearerOf, type CallerRules, checkCaller, rulesOf, shareWithOrigin } from "./callers.ts";
 import { Connections } from "./connections.ts";
@@ -87,8 +88,6 @@ const LINGER_MS = 500;
 const LAST_ANSWERS_MS = 2_000;
 /** How soon a revoked token ends the connections that it opened. */
 const TOKEN_CHECK_MS = 1_000;
-/** A store that does not answer a cheap call in this time is not ready. */
-const READY_MS = 2_000;
 const OPEN_PATHS = new Set(["/openapi.json", "/docs"]);
 /** Answered by the server itself, not by a door. */
 const OWN_PATHS = new Set(["/healthz", "/readyz", "/metrics"]);
@@ -380,19 +379,7 @@ export class Server {
 
   async #readiness(): Promise<object> {
     if (!this.#isReady) throw new DibsError("UNAVAILABLE", "This server is being stopped.");
-    const { store, clock } = this.#options;
-    let stopTimer = (): void => {};
-    const late = new Promise<never>((_, reject) => {
-      stopTimer = clock.after(READY_MS, () =>
-        reject(new DibsError("UNAVAILABLE", "The store does not answer.")),
-      );
-    });
-    try {
-      // The queue need not exist: the store answers, and the call is cheap.
-      await Promise.race([store.queues({ queue: "readyz" }), late]);
-    } finally {
-      stopTimer();
-    }
+    await checkStore(this.#options.store, this.#options.clock);
     return { status: "ready" };
   }
 }
