@@ -103,10 +103,10 @@ export class Desk {
   }
 
   async startJob(given: NewBulkJob): Promise<BulkJob> {
-    const { quietPort, viewer, audit } = this.#caller;
+    const { quietPort, viewer } = this.#caller;
     if (given.queue !== undefined) this.#caller.needAdmin(given.queue);
     const job = await this.#dashboard.jobs.start(quietPort, viewer, given);
-    audit({ verb: `${given.action} in bulk`, queue: given.queue ?? "*" });
+    this.#caller.audit({ verb: `${given.action} in bulk`, queue: given.queue ?? "*" });
     return { ...job };
   }
 

@@ -39,7 +39,7 @@ interface PackedLevel {
 
 export function noLevels(): Levels {
   const empty = (): Level["series"] =>
-    Object.fromEntries(HISTORY_SERIES.map((name) => [name, []])) as never as Level["series"];
+    Object.fromEntries(HISTORY_SERIES.map((name) => [name, []])) as Level["series"];
   return { levels: LEVELS.map(() => ({ last: -1, series: empty() })) };
 }
 

@@ -23,7 +23,7 @@ export async function previewPolicy(port: Port, queue: string, given: NamedPolic
   const changes = fields
     .filter((field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]))
     .map((field): PolicyChange => {
-      const effect = EFFECTS[field](before as never, after as never, stats);
+      const effect = EFFECTS[field](before, after, stats);
       return { field, from: before[field], to: after[field], effect };
     });
   return { before, after, changes };

@@ -51,7 +51,7 @@ function take(query: SearchQuery, field: Field, value: string): void {
       break;
     case "older":
     case "newer":
-      query[field] = parseDuration(value as `${number}s`, `${field}:`);
+      query[field] = parseDuration(value, `${field}:`);
       break;
     case "header": {
       const at = value.indexOf("=");

@@ -34,7 +34,11 @@ test("where a token is needed, me answers a stranger only that", async () => {
 test("a preview of a policy says what each change does, and changes nothing", async () => {
   const { call, port } = await startDashboard();
   await port.add(Array.from({ length: 3 }, () => ({ queue: "emails", data: "1" })));
-  const { body } = await call("POST", "v1/queues/emails/preview", { maxDepth: 2, lease: "10s", maxAttempts: 5 });
+  const { body } = await call("POST", "v1/queues/emails/preview", {
+    maxDepth: 2,
+    lease: "10s",
+    maxAttempts: 5,
+  });
   expect(body.changes.map(({ field }: { field: string }) => field)).toEqual(["lease", "maxDepth"]);
   expect(body.changes[1]).toMatchObject({ from: null, to: 2 });
   expect(body.changes[1].effect).toBe("Adds are refused from now on: 3 tasks wait already. Those stay.");
@@ -64,7 +68,11 @@ test("a bulk redrive of a pattern redrives what matches, with progress, and only
   await makeDead(port, "emails", 450, "first kind");
   await makeDead(port, "emails", 5, "second kind");
   const { groups } = (await call("GET", "v1/dead")).body;
-  const started = await call("POST", "v1/jobs", { action: "redrive", queue: "emails", pattern: groups[0].pattern });
+  const started = await call("POST", "v1/jobs", {
+    action: "redrive",
+    queue: "emails",
+    pattern: groups[0].pattern,
+  });
   expect(started).toMatchObject({ status: 201, body: { state: "running", total: 450, by: "everybody" } });
   const { next } = await openLive(url);
   const { jobs } = await next("jobs", (frame) => frame.jobs[0]!.state !== "running");

@@ -3,7 +3,9 @@ import { describeSearch, parseSearch } from "../../src/dashboard/search-query.ts
 import { callerOf, makeTokens, startDashboard } from "./kit.ts";
 
 test("a search box is understood word by word", () => {
-  expect(parseSearch('state:dead,ready key:k-1 error:"Too Many" header:type=a older:1h "two words" x:y Ada')).toEqual({
+  expect(
+    parseSearch('state:dead,ready key:k-1 error:"Too Many" header:type=a older:1h "two words" x:y Ada'),
+  ).toEqual({
     states: ["dead", "ready"],
     key: "k-1",
     error: "too many",
@@ -34,7 +36,10 @@ async function withTasks() {
   ]);
   const find = async (q: string, more = "") => {
     const { body } = await call("GET", `v1/search?q=${encodeURIComponent(q)}${more}`);
-    return { ...body, found: (body.tasks as { id: string }[]).map(({ id }) => added.findIndex((task) => task.id === id)) };
+    return {
+      ...body,
+      found: (body.tasks as { id: string }[]).map(({ id }) => added.findIndex((task) => task.id === id)),
+    };
   };
   return { call, port, added, find };
 }
@@ -69,7 +74,12 @@ test("a page says how far it searched, and the next one continues there", async 
   const { find } = await withTasks();
   const first = await find("ada", "&limit=1");
   expect(first.found).toEqual([0]);
-  expect(first.searched).toMatchObject({ of: 3, looked: 1, queues: 2, until: { queue: "a", state: "ready" } });
+  expect(first.searched).toMatchObject({
+    of: 3,
+    looked: 1,
+    queues: 2,
+    until: { queue: "a", state: "ready" },
+  });
   const second = await find("ada", `&limit=1&after=${first.next}`);
   expect(second.found).toEqual([2]);
   expect(second).toMatchObject({ next: null, searched: { until: null, looked: 2 } });
@@ -88,7 +98,10 @@ test("one call compares a bounded number of tasks", async () => {
 test("a payload that is shown shortened is compared by its beginning, and counted", async () => {
   const { call, port } = await startDashboard();
   await port.add([{ queue: "q", data: JSON.stringify(`${"x".repeat(5_000)} needle`) }]);
-  expect((await call("GET", "v1/search?q=needle")).body).toMatchObject({ tasks: [], searched: { shortened: 1 } });
+  expect((await call("GET", "v1/search?q=needle")).body).toMatchObject({
+    tasks: [],
+    searched: { shortened: 1 },
+  });
 });
 
 test("a search finds nothing in queues that the token may not read", async () => {

@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { stream } from "hono/streaming";
-import type { BulkAction, DemoChange, NewBulkJob } from "../../dashboard/contract.ts";
+import type { BulkAction } from "../../dashboard/contract.ts";
 import { HISTORY_SERIES } from "../../dashboard/contract.ts";
 import { invalid, isDibsError } from "../../core/errors.ts";
 import { type App, define, PROBLEM_RESPONSE } from "./define.ts";
@@ -217,7 +217,7 @@ function jobs(app: App): void {
       ...{ method: "post", path: "/v1/jobs", body: newJob, answer: job, status: 201 },
       summary: "Change everything that matches, in the background",
     },
-    ({ desk, body }) => desk().startJob(body as NewBulkJob),
+    ({ desk, body }) => desk().startJob(body),
   );
   define(
     app,
@@ -251,7 +251,7 @@ function demonstration(app: App): void {
         workers: z.number().optional(),
       }),
     },
-    ({ desk, body }) => desk().changeDemo(body as DemoChange),
+    ({ desk, body }) => desk().changeDemo(body),
   );
 }
 
