@@ -38,8 +38,7 @@ interface PackedLevel {
 }
 
 export function noLevels(): Levels {
-  const empty = (): Level["series"] =>
-    Object.fromEntries(HISTORY_SERIES.map((name) => [name, []])) as Level["series"];
+  const empty = (): Level["series"] => Object.fromEntries(HISTORY_SERIES.map((name) => [name, []])) as never;
   return { levels: LEVELS.map(() => ({ last: -1, series: empty() })) };
 }
 

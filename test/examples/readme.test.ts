@@ -94,7 +94,11 @@ test("all code in the documents has the right types", async () => {
     allowImportingTsExtensions: true,
     types: ["node"],
     typeRoots: [join(root, "node_modules/@types")],
-    paths: { dibs: [source("index.ts")], "dibs/testing": [source("testing/index.ts")] },
+    paths: {
+      dibs: [source("index.ts")],
+      "dibs/testing": [source("testing/index.ts")],
+      "dibs/dashboard": [source("server/mount-dashboard.ts")],
+    },
   };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
   const said = await run(process.execPath, [join(root, "node_modules/typescript/bin/tsc")], {
@@ -115,6 +119,7 @@ test.each(programs)("the program at $where runs", async ({ code }) => {
 function withSources(code: string): string {
   return code
     .replaceAll(`from "dibs/testing"`, `from "${pathToFileURL(source("testing/index.ts")).href}"`)
+    .replaceAll(`from "dibs/dashboard"`, `from "${pathToFileURL(source("server/mount-dashboard.ts")).href}"`)
     .replaceAll(`from "dibs"`, `from "${pathToFileURL(source("index.ts")).href}"`);
 }
 
