@@ -2,6 +2,7 @@ import type { Scenario } from "../scenario.ts";
 import { addMany } from "./add-many.ts";
 import { add } from "./add.ts";
 import { connected } from "./connected.ts";
+import { dashboard } from "./dashboard.ts";
 import { dead } from "./dead.ts";
 import { delayed } from "./delayed.ts";
 import { depth } from "./depth.ts";
@@ -56,6 +57,7 @@ export const SCENARIOS: readonly Scenario[] = [
   stampede,
   connected,
   readers,
+  dashboard,
   shell,
   programs,
   postgresDepth,

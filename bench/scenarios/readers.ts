@@ -16,7 +16,7 @@ const SILENT = 100;
 /** How often each kind of readers is measured in a round. Single legs differ by a fifth on a quiet machine. */
 const LEGS = 3;
 /** Each task emits three events. */
-const STEADY = 5_000;
+export const STEADY = 5_000;
 const EVENTS_OF_A_TASK = 3;
 
 export interface ReadersTask {
@@ -85,7 +85,7 @@ interface Readers {
 type StartReaders = (kind: ReadersTask["kind"], count: number) => Promise<Readers>;
 
 /** What one leg took. */
-interface Leg {
+export interface Leg {
   /** Tasks a second. */
   rate: number;
   /** CPU in microseconds a task. */
@@ -148,9 +148,9 @@ function medianOf(legs: readonly Leg[], what: keyof Leg): number {
 }
 
 /** Calls `from` when what counts begins, and returns how many tasks there were. */
-type Measure = (from: () => void) => Promise<number>;
+export type Measure = (from: () => void) => Promise<number>;
 
-async function leg(
+export async function leg(
   measure: Measure,
   server: number | undefined,
   readersPid: number | undefined,
@@ -167,7 +167,7 @@ async function leg(
   };
 }
 
-const steadyMs = (bench: Bench): number => bench.size(3_000, 300);
+export const steadyMs = (bench: Bench): number => bench.size(3_000, 300);
 
 /** Adds for so long: the first thousands of events cost more than those after them. */
 async function addTasks(queue: Queue<Payload>, forMs: number, from: () => void): Promise<number> {
@@ -182,7 +182,7 @@ async function addTasks(queue: Queue<Payload>, forMs: number, from: () => void):
   return added;
 }
 
-async function drain(queue: Queue<Payload>, count: number, from: () => void): Promise<number> {
+export async function drain(queue: Queue<Payload>, count: number, from: () => void): Promise<number> {
   await inBatches(count, BATCH, (first, length) =>
     queue.addMany(payloads(length, first).map((data) => ({ data }))),
   );
@@ -194,7 +194,7 @@ async function drain(queue: Queue<Payload>, count: number, from: () => void): Pr
 }
 
 /** Adds at a pace, and handles what was added. */
-async function addSteadily(queue: Queue<Payload>, forMs: number, from: () => void): Promise<number> {
+export async function addSteadily(queue: Queue<Payload>, forMs: number, from: () => void): Promise<number> {
   const count = (forMs * STEADY) / 1_000;
   from();
   const start = performance.now();

@@ -82,6 +82,9 @@ export interface QueueRow {
   name: string;
   paused: boolean;
   depth: DepthByState;
+  /** When the oldest ready task was added, exact to a second. A row is not sent again only because it grew older. */
+  oldestAt: number | null;
+  /** Its age when the row was made. */
   oldestAge: number | null;
   rates: QueueStats["rates"];
   failureRate: number | null;

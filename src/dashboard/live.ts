@@ -40,6 +40,7 @@ export class Live {
   readonly #pictures = new Map<string, Shown>();
   readonly #waiting = new Set<() => void>();
   readonly overview: Overview;
+  readonly #closing = new AbortController();
   #pages = 0;
   #stopTicking: () => void = () => {};
 
@@ -56,7 +57,9 @@ export class Live {
    * The writes for one page, each one or more lines. The next one is made when the page has taken the last one: a page
    * that reads slowly gets the state of then, and a gap if it missed moves.
    */
-  async *open(view: LiveView, viewer: Viewer, signal: AbortSignal): AsyncGenerator<string, void, void> {
+  async *open(view: LiveView, viewer: Viewer, gone: AbortSignal): AsyncGenerator<string, void, void> {
+    const signal = AbortSignal.any([gone, this.#closing.signal]);
+    if (signal.aborted) return;
     const leave = this.#enter();
     const shown = view.queue === undefined ? undefined : await this.#show(view.queue);
     try {
@@ -175,8 +178,9 @@ export class Live {
     });
   }
 
-  /** Ends what it reads of the store. Streams end with their own signal. */
+  /** Ends all streams, and what it reads of the store. */
   close(): void {
+    this.#closing.abort();
     this.#stopTicking();
     for (const shown of this.#pictures.values()) {
       shown.cancelEnd();

@@ -1,6 +1,6 @@
 import { everyItem } from "../core/every-item.ts";
 import type { Port } from "../core/port.ts";
-import type { WorkerRecord } from "../core/task.ts";
+import type { QueueFigures, WorkerRecord } from "../core/task.ts";
 import { raisedAlerts, readAlertStates } from "./alert-states.ts";
 import type { QueueRow, TotalsFrame } from "./live-frames.ts";
 import type { Sparks } from "./sparks.ts";
@@ -10,6 +10,8 @@ import type { Viewer } from "./viewer.ts";
 /** A row and the number of the round in which it last changed. */
 interface Entry {
   row: QueueRow;
+  /** What a change is noticed by: the row without what changes with time alone. */
+  mark: string;
   text: string;
   changed: number;
   /** The round in which its sparkline last changed. */
@@ -127,15 +129,15 @@ export class Overview {
     const round = this.#round + 1;
     const sparked = this.#sparks.minute;
     const names = new Set(queues.map(({ name }) => name));
+    const now = this.#port.clock.read().wall;
     for (const { name, paused, stats } of queues) {
-      const row: QueueRow = { name, paused, ...stats! };
-      const text = JSON.stringify(row);
       const before = this.#entries.get(name);
-      const hasSpark = before?.sparked !== undefined && this.#sparkedAt < sparked;
-      const isChanged = before?.text !== text || hasSpark;
-      if (!isChanged) continue;
+      const row: QueueRow = { name, paused, oldestAt: oldestAt(stats!, now, before?.row), ...stats! };
+      const hasSpark = before !== undefined && this.#sparkedAt < sparked;
+      const mark = JSON.stringify({ ...row, oldestAge: null });
+      if (before?.mark === mark && !hasSpark) continue;
       const sparkRound = !before || hasSpark ? round : before.sparked;
-      this.#entries.set(name, { row, text, changed: round, sparked: sparkRound });
+      this.#entries.set(name, { row, mark, text: JSON.stringify(row), changed: round, sparked: sparkRound });
     }
     this.#sparkedAt = sparked;
     for (const name of this.#entries.keys()) {
@@ -151,6 +153,14 @@ export class Overview {
   }
 
   #sparkedAt = 0;
+}
+
+/** The age and the time are read at different moments: a difference of less than a second is none. */
+function oldestAt({ oldestAge }: QueueFigures, now: number, before: QueueRow | undefined): number | null {
+  if (oldestAge === null) return null;
+  const at = Math.floor(now - oldestAge);
+  const last = before?.oldestAt ?? null;
+  return last !== null && Math.abs(at - last) < 1_000 ? last : at;
 }
 
 const EVERY_MS = 1_000;

@@ -14,7 +14,7 @@ const EVERY_MS = 500;
 /** Cells one to one: all of a short queue, and those before the head of a long one. */
 const MOST_CELLS = 400;
 const HEAD_CELLS = 64;
-const MOST_CLAIMED = 500;
+const MOST_CLAIMED = 200;
 const MOST_WORKERS = 100;
 const MOST_RUNNING = 8;
 /** How long a lost worker is shown. */
@@ -46,6 +46,7 @@ export class Picture {
   #shown = new Map<string, LiveWorker>();
   /** Ids that left the line since the last reading began: what is read may be older than their events. */
   #left = new Set<string>();
+  #isLong = false;
   #depths: { at: number; ready: number }[] = [];
   #state: string | undefined;
   /** A state that has not been written. */
@@ -145,13 +146,14 @@ export class Picture {
     const [stats, queues, ready, claimed, workers] = await Promise.all([
       port.stats(queue),
       port.queues({ queue }),
-      port.list({ queue, state: "ready", limit: MOST_CELLS }),
+      // Of a queue that was long half a second ago, only the head is read.
+      port.list({ queue, state: "ready", limit: this.#isLong ? HEAD_CELLS : MOST_CELLS }),
       port.list({ queue, state: "claimed", limit: MOST_CLAIMED }),
       port.workers({ queue }),
     ]);
     const now = this.#now;
     const [known] = queues.items;
-    const isShort = stats.depth.ready <= MOST_CELLS;
+    this.#isLong = stats.depth.ready > MOST_CELLS;
     const flow = this.#flow.rates(now);
     const done = flow?.done ?? stats.rates.donePerSecond;
     if (flow) this.#knee.observe(stats.workers, done, stats.depth.ready > 0 || done > 0, now);
@@ -163,7 +165,7 @@ export class Picture {
       stats,
       policy: known?.policy as QueueFrame["policy"],
       advice: advise(stats, workers.items),
-      line: this.#cells(ready.tasks.slice(0, isShort ? MOST_CELLS : HEAD_CELLS)),
+      line: this.#cells(ready.tasks.slice(0, this.#isLong ? HEAD_CELLS : MOST_CELLS)),
       workers: shown.slice(0, MOST_WORKERS),
       moreWorkers: Math.max(0, shown.length - MOST_WORKERS),
       flow: flow

@@ -81,9 +81,10 @@ export async function serve(config: Config): Promise<Serving> {
     asksForTokens,
     stop: async () => {
       await alerts?.stop();
+      // Before clients may finish: the demo's processes are clients, and would be waited for.
+      await dashboard.stop();
       log.info({ clients: server.clients }, "stopping: clients may finish their claims");
       await server.drain(config.drain);
-      await dashboard.stop();
       await server.close();
       await store.close();
       log.info("stopped");
