@@ -11,6 +11,8 @@ import { Rounds } from "./rounds.ts";
 
 /** The state is read so often, unless reading takes long. */
 const EVERY_MS = 500;
+/** Reading one queue is cheap, and a picture must not stand still on a busy machine. */
+const REST = 4;
 /** Cells one to one: all of a short queue, and those before the head of a long one. */
 const MOST_CELLS = 400;
 const HEAD_CELLS = 64;
@@ -63,7 +65,7 @@ export class Picture {
     this.#ends.push(
       tap.listen({ queue, event: (event) => this.#note(event), gap: (missed) => this.#gap(missed) }),
     );
-    this.#rounds = new Rounds({ every: EVERY_MS, read: () => this.#read() });
+    this.#rounds = new Rounds({ every: EVERY_MS, rest: REST, read: () => this.#read() });
     this.#ends.push(this.#rounds.watch());
   }
 

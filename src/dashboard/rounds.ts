@@ -3,11 +3,11 @@ import { startTimer } from "../core/clock.ts";
 export interface RoundsOptions {
   /** Milliseconds between two rounds, unless one takes long. */
   every: number;
+  /** Between two rounds there are at least so many times the duration of one. */
+  rest: number;
   read: () => Promise<void>;
 }
 
-/** Between two rounds there are so many times the duration of one: reading takes at most 4 % of the time. */
-const REST = 24;
 const LONGEST_REST_MS = 15_000;
 
 /**
@@ -68,7 +68,8 @@ export class Rounds {
     }
     if (generation !== this.#generation || this.#watchers === 0) return;
     const took = performance.now() - began;
-    const rest = Math.max(this.#options.every - took, Math.min(took * REST, LONGEST_REST_MS));
-    this.#stopTimer = startTimer(rest, () => void this.#go(generation));
+    const { every, rest } = this.#options;
+    const pause = Math.max(every - took, Math.min(took * rest, LONGEST_REST_MS));
+    this.#stopTimer = startTimer(pause, () => void this.#go(generation));
   }
 }
