@@ -30,7 +30,7 @@ export const PAGE_HEADERS = {
   "cross-origin-resource-policy": "same-origin",
 };
 
-const BASE = '<base href="/">';
+const BASE = /<base href="\/"\s*\/?>/;
 const COMPRESSED = [
   ["br", ".br"],
   ["gzip", ".gz"],
