@@ -1,3 +1,5 @@
+// First: see the comment in supported-node.ts.
+import "../core/supported-node.ts";
 import type { Dibs } from "../api/dibs.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { SILENT } from "../core/logger.ts";

@@ -84,9 +84,10 @@ test("the interface works below a prefix", async () => {
   expect([moved.status, moved.headers.get("location")]).toEqual([308, "/admin/queues/?x=1"]);
 });
 
-test("the page's base is the prefix", () => {
-  const page = FILES.respond(new Request("http://x/a/b/"), "", "/a/b/")!;
-  return expect(page.text()).resolves.toContain('<base href="/a/b/">');
+test.each(['<base href="/">', '<base href="/" />'])("the page's base %s becomes the prefix", async (base) => {
+  const files = new WebFiles(new Map([["index.html", Buffer.from(`<head>${base}</head>`)]]));
+  const page = files.respond(new Request("http://x/a/b/"), "", "/a/b/")!;
+  expect(await page.text()).toBe('<head><base href="/a/b/"></head>');
 });
 
 test("the live feed streams below a prefix, and ends with close()", async () => {

@@ -35,6 +35,7 @@ export function checkRefusals(node: string, version: string, project: string): v
   const sentence = `dibs needs Node 22.14.0 or newer; this is ${version}. Update Node.\n`;
   const entries: [string[], Partial<ReturnType<typeof run>>][] = [
     [["-e", IMPORT("dibs")], { status: 0, stdout: `UNSUPPORTED ${sentence}` }],
+    [["-e", IMPORT("dibs/dashboard")], { status: 0, stdout: `UNSUPPORTED ${sentence}` }],
     [["-e", IMPORT("dibs/testing")], { status: 0, stdout: `UNSUPPORTED ${sentence}` }],
     [["-e", THREAD(join(dist, "thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],
     [["-e", THREAD(join(dist, "heartbeat-thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],

@@ -51,6 +51,9 @@ function pack(): string {
     "dist/index.d.ts",
     "dist/testing/index.js",
     "dist/testing/index.d.ts",
+    "dist/server/mount-dashboard.js",
+    "dist/server/mount-dashboard.d.ts",
+    "dist/web/index.html",
   ];
   for (const path of [...needed, "package.json", "README.md", "LICENSE", "CHANGELOG.md"]) {
     if (!paths.includes(path)) throw new Error(`${path} is not in the package`);

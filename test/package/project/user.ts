@@ -1,6 +1,7 @@
 // A user's types, checked against those of the published package. Never run.
 
 import { open } from "dibs";
+import { dashboard, type DashboardHandler } from "dibs/dashboard";
 import * as testing from "dibs/testing";
 
 interface Email {
@@ -48,5 +49,10 @@ await emails.add({ too: "ada@example.com" });
 dibs.queue("other", { lease: "soon" });
 // @ts-expect-error: a receipt says whether it was sent
 emails.work(async () => ({ delivered: true }));
+
+const handler: DashboardHandler = dashboard(dibs, { authorize: () => ({ name: "ada", readOnly: true }) });
+// @ts-expect-error: who may see it must be said
+dashboard(dibs, {});
+await handler.close();
 
 export { testing };
