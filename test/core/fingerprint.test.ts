@@ -1,6 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fingerprint } from "../../src/core/fingerprint.ts";
+import { describeError } from "../../src/core/task-error.ts";
+import { FAMILIES } from "./error-families.ts";
 import { cpuTimeOf } from "./cpu-time.ts";
 
 function of(message: string, name = "Error"): string {
@@ -23,8 +25,8 @@ describe("a fingerprint replaces what varies", () => {
       "Error: cannot reach <url>",
     ],
     ["at 0xdeadbeef", "at 0x1", "Error: at <hex>"],
-    ["object deadbeef01 is locked", "object 9f8e7d6c5b is locked", "Error: object <hex> is locked"],
-    ["connect 127.0.0.1:5432", "connect 10.1.2.3:80", "Error: connect <n>"],
+    ["object deadbeef01 is locked", "object 9f8e7d6c5b is locked", "Error: object <id> is locked"],
+    ["connect 127.0.0.1:5432", "connect 10.1.2.3:80", "Error: connect <address>"],
     ["took 1.5 of 3,000", "took 27 of 9", "Error: took <n> of <n>"],
     ["failed\nat line 5", "failed\nelsewhere", "Error: failed"],
   ])("%j and %j have the same fingerprint", (one, other, kind) => {
@@ -41,6 +43,37 @@ describe("a fingerprint distinguishes different errors", () => {
   ])("errors that differ in %s have different fingerprints", (_, one, other) => {
     expect(one).not.toBe(other);
   });
+});
+
+describe("families of realistic errors", () => {
+  const patterns = Object.entries(FAMILIES).map(([family, members]) => ({
+    family,
+    members,
+    own: new Set(members.map((member) => fingerprint(describeError(member)))),
+  }));
+
+  test("there are at least 40 families, with several members each", () => {
+    expect(patterns.length).toBeGreaterThanOrEqual(40);
+    expect(patterns.filter(({ members }) => members.length < 2)).toEqual([]);
+  });
+
+  test.each(patterns)("the errors of the family $family have one fingerprint", ({ own }) => {
+    expect([...own]).toHaveLength(1);
+  });
+
+  test("no two families share a fingerprint", () => {
+    const families = new Map<string, string[]>();
+    for (const { family, own } of patterns)
+      for (const kind of own) families.set(kind, [...(families.get(kind) ?? []), family]);
+    expect([...families].filter(([, sharing]) => sharing.length > 1)).toEqual([]);
+  });
+});
+
+test("a code beside the message, and the root cause, are part of a fingerprint", () => {
+  const reset = Object.assign(new Error("socket hang up"), { code: "ECONNRESET" });
+  const outer = new Error("upload failed", { cause: new TypeError("fetch failed", { cause: reset }) });
+  expect(fingerprint(describeError(reset))).toBe("Error: socket hang up [ECONNRESET]");
+  expect(fingerprint(describeError(outer))).toBe("Error: upload failed [ECONNRESET] ← Error: socket hang up");
 });
 
 test("an apostrophe does not start a quoted text", () => {

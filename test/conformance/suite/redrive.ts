@@ -78,10 +78,10 @@ export function redrive(start: Start): void {
 
     test("a redrive takes only tasks that match the filter", async () => {
       const { port } = await start();
-      const a = await makeDead(port, { data: "a" }, failure("code 7"));
+      const a = await makeDead(port, { data: "a" }, failure("row 7"));
       const b = await makeDead(port, { data: "b" }, failure("other"));
-      const c = await makeDead(port, { data: "c" }, failure("code 8"));
-      expect(await port.redrive(QUEUE, { pattern: "Error: code <n>" }, 0)).toBe(2);
+      const c = await makeDead(port, { data: "c" }, failure("row 8"));
+      expect(await port.redrive(QUEUE, { pattern: "Error: row <n>" }, 0)).toBe(2);
       expect(await stateOf(port, b)).toBe("dead");
       expect(await port.redrive(QUEUE, { ids: [a, b, c] }, 0)).toBe(1);
       expect(await port.redrive(QUEUE, { error: "other" }, 0)).toBe(0);
