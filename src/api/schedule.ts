@@ -40,6 +40,12 @@ export type ScheduleTimes = (
    * the default), or one task for each.
    */
   missed?: Missed | undefined;
+  /** No firing after this time. */
+  until?: Date | undefined;
+  /** Ends after this many tasks. Those of fire() do not count. */
+  limit?: number | undefined;
+  /** Each task is due up to this long after its planned time, at random, so that many schedules do not start at once. */
+  jitter?: Duration | undefined;
 };
 
 /** The task that each firing adds. */
@@ -51,8 +57,12 @@ export type ScheduleTask<In = unknown> = Omit<AddOptions, "runAt" | "idempotency
 type ScheduleData<In> = null extends In ? { data?: In | undefined } : { data: In };
 
 /** A schedule in a list. */
-export interface ScheduleInfo extends Omit<ScheduleRecord, "task" | "next" | "lastAt" | "createdAt"> {
+export interface ScheduleInfo extends Omit<
+  ScheduleRecord,
+  "task" | "next" | "lastAt" | "createdAt" | "until"
+> {
   queue: string;
+  until: Date | null;
   /** The next five firing times; none while it is paused. */
   next: Date[];
   /** The planned time of the last firing. */
@@ -149,8 +159,8 @@ export class Schedule {
 }
 
 function differs({ task, missed, ...timing }: ScheduleDefinition, stored: ScheduleRecord): boolean {
-  const { cron = null, tz = null, every = null } = timing as Partial<ScheduleRecord>;
-  const wanted = { cron, tz, every, missed, ...task };
+  const ofTiming = { cron: null, tz: null, every: null, until: null, limit: null, jitter: null, ...timing };
+  const wanted = { ...ofTiming, missed, ...task };
   const found: Record<string, unknown> = { ...stored, ...stored.task };
   return Object.entries(wanted).some(
     ([name, value]) => JSON.stringify(value) !== JSON.stringify(found[name]),
@@ -168,10 +178,11 @@ function queueOf(owner: Owner, target: ScheduleTask["queue"]): Queue {
   throw invalid(`A schedule takes the name of a queue, its handle or its definition; got ${show(target)}.`);
 }
 
-export function describe({ task, next, lastAt, createdAt, ...rest }: ScheduleRecord): ScheduleInfo {
+export function describe({ task, next, lastAt, createdAt, until, ...rest }: ScheduleRecord): ScheduleInfo {
   return {
     ...rest,
     queue: task.queue,
+    until: until === null ? null : new Date(until),
     next: next.map((at) => new Date(at)),
     lastAt: lastAt === null ? null : new Date(lastAt),
     createdAt: new Date(createdAt),

@@ -8,7 +8,7 @@ import {
 } from "./calendar.ts";
 import { parseDuration } from "./duration.ts";
 import { type ErrorCode, invalid } from "./errors.ts";
-import { checkNames, checkObject } from "./options.ts";
+import { checkNames, checkNumber, checkObject } from "./options.ts";
 import { checkQueueName } from "./queue-name.ts";
 import { show } from "./show.ts";
 import type { NewTask } from "./task.ts";
@@ -30,7 +30,17 @@ export type Missed = (typeof MISSED)[number];
 /** What a schedule adds each time. Its payload is text, because it is stored in a document. */
 export type ScheduledTask = Omit<NewTask, "data" | "idempotencyKey"> & { data: string };
 
-export type ScheduleDefinition = Timing & { missed: Missed; task: ScheduledTask };
+/** When a schedule ends, and how its tasks are spread. */
+export interface ScheduleBounds {
+  /** No firing time after this one, in milliseconds since 1970. */
+  until?: number;
+  /** Ends after this many tasks. Those that are fired by hand do not count. */
+  limit?: number;
+  /** Each task is due up to this many milliseconds after its planned time, at random. */
+  jitter?: number;
+}
+
+export type ScheduleDefinition = Timing & ScheduleBounds & { missed: Missed; task: ScheduledTask };
 
 /** A schedule is stored as a document of this kind. Times are the engine's. */
 export const SCHEDULE_KIND = "schedule";
@@ -43,8 +53,10 @@ export interface ScheduleState {
   createdAt: number;
   /** When the timing began. Intervals are counted from here. */
   from: number;
-  /** The next firing time; null while it is paused. */
+  /** The next firing time; null while it is paused, and after it has ended. */
   planned: number | null;
+  /** Tasks that its plan has added since its timing began; absent in schedules of older versions. */
+  fired?: number;
   /** The planned time of the last firing. */
   lastAt: number | null;
   /** Why the last firing added nothing; null when it did. */
@@ -64,8 +76,15 @@ export interface ScheduleRecord {
   tz: string | null;
   every: number | null;
   missed: Missed;
+  until: number | null;
+  limit: number | null;
+  jitter: number | null;
   task: ScheduledTask;
   paused: boolean;
+  /** It fires no more: `until` has passed, or `limit` is reached. */
+  ended: boolean;
+  /** Tasks that its plan has added. */
+  fired: number;
   /** The next firing times; none while it is paused. */
   next: number[];
   lastAt: number | null;
@@ -75,6 +94,7 @@ export interface ScheduleRecord {
 
 const SHOWN = 5;
 const SHORTEST_MS = 1_000;
+const MOST_FIRINGS = 1_000_000_000;
 /** A firing that is late by up to this is not missed: a process was busy, or had just started. */
 const ON_TIME_MS = 60_000;
 /**
@@ -100,12 +120,18 @@ export interface TimingOptions {
   tz?: string | undefined;
   every?: unknown;
   missed?: Missed | undefined;
+  until?: unknown;
+  limit?: unknown;
+  jitter?: unknown;
 }
 
-export function parseTiming(options: TimingOptions): Timing & { missed: Missed } {
+const TIMING = ["cron", "tz", "every", "missed", "until", "limit", "jitter"];
+
+export function parseTiming(options: TimingOptions): Timing & ScheduleBounds & { missed: Missed } {
   checkObject(options, "When a schedule fires");
-  checkNames(options, ["cron", "tz", "every", "missed"], "schedule");
+  checkNames(options, TIMING, "schedule");
   const { cron, tz, every, missed = "once" } = options;
+  const bounds = parseBounds(options);
   if (!MISSED.includes(missed)) {
     throw invalid(
       `missed must be one of ${MISSED.map((each) => `"${each}"`).join(", ")}; got ${show(missed)}.`,
@@ -116,10 +142,31 @@ export function parseTiming(options: TimingOptions): Timing & { missed: Missed }
   }
   if (cron !== undefined) {
     const zone = checkTimeZone(tz ?? UTC);
-    return { cron: checkPattern(cron, zone), tz: zone, missed };
+    return { cron: checkPattern(cron, zone), tz: zone, missed, ...bounds };
   }
   if (tz !== undefined) throw invalid("tz goes with cron: an interval is the same in every time zone.");
-  return { every: parseDuration(every, "every", SHORTEST_MS), missed };
+  return { every: parseDuration(every, "every", SHORTEST_MS), missed, ...bounds };
+}
+
+function parseBounds({ until, limit, jitter }: TimingOptions): ScheduleBounds {
+  return {
+    ...(until !== undefined && until !== null && { until: parseUntil(until) }),
+    ...(limit !== undefined && limit !== null && { limit: checkNumber(limit, "limit", 1, MOST_FIRINGS) }),
+    ...(jitter !== undefined && jitter !== null && { jitter: parseDuration(jitter, "jitter") }),
+  };
+}
+
+/** A Date, or what JSON has for it: a time with its zone as text, or milliseconds. */
+function parseUntil(until: unknown): number {
+  const at = until instanceof Date ? until.getTime() : typeof until === "string" ? timeFrom(until) : until;
+  if (typeof at === "number" && Number.isSafeInteger(at) && at >= 0) return at;
+  throw invalid(
+    `until must be a Date, or a time with its zone such as "2026-12-31T23:59:59Z"; got ${show(until)}.`,
+  );
+}
+
+function timeFrom(text: string): number {
+  return /T.*(?:Z|[+-]\d{2}:?\d{2})$/i.test(text) ? Date.parse(text) : Number.NaN;
 }
 
 export function timingOf(definition: Timing): Timing {
@@ -146,17 +193,30 @@ export function define(
     paused: before?.paused ?? false,
     createdAt: before?.createdAt ?? now,
     from: keepsTime ? before.from : now,
-    planned: keepsTime ? before.planned : null,
+    planned: null,
+    fired: keepsTime ? (before.fired ?? 0) : 0,
     lastAt: before?.lastAt ?? null,
     error: before?.error ?? null,
   };
-  return keepsTime || state.paused ? state : { ...state, planned: firingTimes(state).after(now) };
+  if (state.paused) return state;
+  const planned = keepsTime ? before.planned : null;
+  return { ...state, planned: planned === null ? plan(state, now) : withinBounds(state, planned) };
+}
+
+/** The next firing time after `at`; null if it has ended. */
+function plan(state: ScheduleState, at: number): number | null {
+  return withinBounds(state, firingTimes(state).after(at));
+}
+
+function withinBounds({ definition, fired = 0 }: ScheduleState, at: number | null): number | null {
+  const { until = Number.POSITIVE_INFINITY, limit = Number.POSITIVE_INFINITY } = definition;
+  return at !== null && at <= until && fired < limit ? at : null;
 }
 
 /** Firings during a pause do not count as missed. Undefined if the schedule is already in that state. */
 export function setPaused(before: ScheduleState, paused: boolean, now: number): ScheduleState | undefined {
   if (before.paused === paused) return undefined;
-  return { ...before, paused, planned: paused ? null : firingTimes(before).after(now) };
+  return { ...before, paused, planned: paused ? null : plan(before, now) };
 }
 
 export interface Firing {
@@ -168,13 +228,16 @@ export interface Firing {
 /** What happens at a time that the plan has reached. */
 export function fire(before: ScheduleState, now: number): Firing {
   const times = due(before, now);
-  const wanted = before.definition.missed === "skip" ? times.filter((at) => now - at <= ON_TIME_MS) : times;
-  const last = times.at(-1)!;
+  const { missed, limit = Number.POSITIVE_INFINITY } = before.definition;
+  const { fired = 0 } = before;
+  const onTime = missed === "skip" ? times.filter((at) => now - at <= ON_TIME_MS) : times;
+  const wanted = onTime.slice(0, limit - fired);
+  const after = { ...before, fired: fired + wanted.length };
   return {
     times: wanted,
     after: {
-      ...before,
-      planned: firingTimes(before).after(last),
+      ...after,
+      planned: plan(after, times.at(-1)!),
       lastAt: wanted.at(-1) ?? before.lastAt,
       error: wanted.length > 0 ? null : before.error,
     },
@@ -185,14 +248,15 @@ export function fire(before: ScheduleState, now: number): Firing {
 function due({ definition, from, planned }: ScheduleState, now: number): number[] {
   const first = planned!;
   const { after, upTo } = firingTimesOf(definition, from);
-  if (definition.missed !== "all") return [Math.max(first, upTo(now, 1)[0] ?? first)];
+  const latestTime = Math.min(now, definition.until ?? now);
+  if (definition.missed !== "all") return [Math.max(first, upTo(latestTime, 1)[0] ?? first)];
   const times = [first];
   while (times.length < BATCH) {
     const next = after(times.at(-1)!);
-    if (next === null || next > now) return times;
+    if (next === null || next > latestTime) return times;
     times.push(next);
   }
-  const latest = upTo(now, MOST_MISSED);
+  const latest = upTo(latestTime, MOST_MISSED);
   return latest[0]! > first ? latest.slice(0, BATCH) : times;
 }
 
@@ -200,13 +264,20 @@ function firingTimes({ definition, from }: ScheduleState): FiringTimes {
   return firingTimesOf(definition, from);
 }
 
-export function taskAt(name: string, { task }: ScheduleDefinition, planned: number): NewTask {
+/** The task of a firing. `random` is from 0 to 1 and spreads it within the jitter. */
+export function taskAt(
+  name: string,
+  { task, jitter = 0 }: ScheduleDefinition,
+  planned: number,
+  random = 0,
+): NewTask {
+  const late = Math.floor(random * jitter);
   const headers = {
     ...task.headers,
     [SCHEDULE_HEADER]: name,
     [PLANNED_HEADER]: new Date(planned).toISOString(),
   };
-  return { ...task, headers };
+  return { ...task, headers, ...(late > 0 && { delay: (task.delay ?? 0) + late }) };
 }
 
 export function describeSchedule(name: string, state: ScheduleState): ScheduleRecord {
@@ -218,8 +289,13 @@ export function describeSchedule(name: string, state: ScheduleState): ScheduleRe
     tz: "cron" in timing ? timing.tz : null,
     every: "every" in timing ? timing.every : null,
     missed: definition.missed,
+    until: definition.until ?? null,
+    limit: definition.limit ?? null,
+    jitter: definition.jitter ?? null,
     task: definition.task,
     paused,
+    ended: !paused && state.planned === null,
+    fired: state.fired ?? 0,
     next: nextTimes(state),
     lastAt,
     createdAt,
@@ -229,7 +305,8 @@ export function describeSchedule(name: string, state: ScheduleState): ScheduleRe
 
 function nextTimes(state: ScheduleState): number[] {
   const times: number[] = [];
-  const { after } = firingTimes(state);
-  for (let at = state.planned; at !== null && times.length < SHOWN; at = after(at)) times.push(at);
+  const { limit = Number.POSITIVE_INFINITY } = state.definition;
+  const shown = Math.min(SHOWN, limit - (state.fired ?? 0));
+  for (let at = state.planned; at !== null && times.length < shown; at = plan(state, at)) times.push(at);
   return times;
 }

@@ -237,6 +237,8 @@ export const NO_DEPTH: Readonly<DepthByState> = {
 
 export interface QueueStats {
   queue: string;
+  /** False: no task was ever added to it and no worker declared it, or it was deleted. All figures are 0 then. */
+  exists: boolean;
   paused: boolean;
   depth: DepthByState;
   /** Age in milliseconds of the oldest task that is ready; null when there is none. */
@@ -259,7 +261,7 @@ export interface QueueStats {
 }
 
 /** What a list of queues shows of each: its statistics, without those that are read from its latest successes. */
-export type QueueFigures = Omit<QueueStats, "queue" | "paused" | "serviceTimes">;
+export type QueueFigures = Omit<QueueStats, "queue" | "exists" | "paused" | "serviceTimes">;
 
 /** Milliseconds from claim to ack of the last `count` successes: half of them took at most `p50`, and so on. */
 export interface ServiceTimes {

@@ -51,6 +51,19 @@ test("the ids of one store sort in the order of arrival", () => {
   );
 });
 
+test("neighbouring ids differ in their last digits", () => {
+  const from = 123_456;
+  const ends = Array.from({ length: 65_536 }, (_, n) =>
+    formatTaskId(1_768_000_000_000, from + n, 77).slice(-4),
+  );
+  expect(new Set(ends).size).toBe(65_536);
+});
+
+test("an id that was given out before ends were mixed is still valid", () => {
+  const before = "019ba8a5-2400-7000-8000-0000080000bc";
+  expect(parseTaskId(before, 0xbc)).toEqual({ seq: 2, createdAt: 0x019ba8a52400 });
+});
+
 test("a store does not recognise the ids of another store", () => {
   fc.assert(
     fc.property(ms, seq, store, store, (createdAt, n, salt, other) => {

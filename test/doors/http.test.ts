@@ -449,6 +449,30 @@ describe("waiting for a result over HTTP", () => {
     });
   });
 
+  test("a queue that does not exist is a 404, and an empty one is not", async () => {
+    const { ask } = await setUp();
+    const requests: [string, string, object?][] = [
+      ["GET", ""],
+      ["GET", "/tasks?state=ready"],
+      ["GET", "/dead/patterns"],
+      ["POST", "/purge"],
+      ["POST", "/unhold", {}],
+      ["POST", "/dead/redrive", {}],
+      ["POST", "/dead/discard", { ids: ["019bc188-3c70-7000-8000-00000b3a8ceb"] }],
+    ];
+    for (const [method, path, body] of requests) {
+      const { status, body: problem } = await ask(method, `/v1/queues/emials${path}`, body);
+      expect([path, status, (problem as { detail: string }).detail]).toEqual([
+        path,
+        404,
+        'There is no queue "emials". GET /v1/queues lists the queues; adding a task creates one.',
+      ]);
+    }
+    await ask("PUT", "/v1/queues/emails", {});
+    for (const [method, path, body] of requests)
+      expect([path, (await ask(method, `/v1/queues/emails${path}`, body)).status]).toEqual([path, 200]);
+  });
+
   test("the result of an unknown task is a 404", async () => {
     const { ask } = await setUp();
     expect(
@@ -535,6 +559,14 @@ describe("schedules over HTTP", () => {
     ).toMatchObject({ body: { cron: null, every: 600_000, task: { queue: "reports", data: null } } });
     expect(await ask("DELETE", "/v1/schedules/nightly")).toMatchObject({ status: 204 });
     expect(await ask("GET", "/v1/schedules/nightly")).toMatchObject({ status: 404, type: PROBLEM });
+  });
+
+  test("a schedule over HTTP has an end, a limit and jitter", async () => {
+    const { ask } = await setUp();
+    const timing = { every: "1h", until: "2100-01-01T00:00:00Z", limit: 3, jitter: "5m" };
+    const { status, body } = await ask("PUT", "/v1/schedules/some", { ...timing, task: { queue: "q" } });
+    const until = Date.parse(timing.until);
+    expect([status, body]).toMatchObject([200, { until, limit: 3, jitter: 300_000, fired: 0, ended: false }]);
   });
 
   test("bad schedules are refused over HTTP with a clear error", async () => {

@@ -5,6 +5,7 @@ import { advise } from "../../src/pools/advise.ts";
 
 const QUIET: QueueStats = {
   queue: "emails",
+  exists: true,
   paused: false,
   depth: { ...NO_DEPTH },
   oldestAge: null,

@@ -55,7 +55,15 @@ describe("a pool of a fixed size is M/M/c", () => {
     expect(mean(runs.map(({ summary }) => summary.utilisation))).toBeCloseTo(load / workers, 1);
     const advice = advise(
       {
-        ...{ queue: "q", paused: false, depth: NO_DEPTH, oldestAge: null, failureRate: 0, heldBack: null },
+        ...{
+          queue: "q",
+          exists: true,
+          paused: false,
+          depth: NO_DEPTH,
+          oldestAge: null,
+          failureRate: 0,
+          heldBack: null,
+        },
         rates: { windowMs: 60_000, addedPerSecond: load * 2, donePerSecond: load * 2, failedPerSecond: 0 },
         ...{ serviceTime: 500, waitTime: null, serviceTimes: null, workers },
       },

@@ -21,7 +21,7 @@ export async function fireDue(context: Context, due: readonly DueDocument[], now
 async function fireOne(context: Context, { name, value }: DueDocument, now: number): Promise<void> {
   const before = parseState(value);
   const { times, after } = fire(before, now);
-  const adds = times.map((planned) => taskAt(name, before.definition, planned));
+  const adds = times.map((planned) => taskAt(name, before.definition, planned, context.random()));
   try {
     await replace(context, name, value, after, {
       ...(adds.length > 0 && { adds, event: eventOf("schedule.fired", name, after) }),
@@ -49,6 +49,6 @@ async function recordError(
     await replace(context, name, value, { ...before, error }, { dueAt: now + RETRY_MS });
   } else {
     // A retry would not help now. By the next firing an operator may have raised the limit.
-    await replace(context, name, value, { ...after, lastAt: before.lastAt, error });
+    await replace(context, name, value, { ...after, fired: before.fired ?? 0, lastAt: before.lastAt, error });
   }
 }

@@ -25,7 +25,10 @@ export function schedulesCommand(): Command {
 }
 
 const COLUMNS: readonly Column<ScheduleInfo>[] = [
-  { head: "SCHEDULE", cell: ({ name, paused }) => (paused ? `${name} (paused)` : name) },
+  {
+    head: "SCHEDULE",
+    cell: ({ name, paused, ended }) => (paused ? `${name} (paused)` : ended ? `${name} (ended)` : name),
+  },
   {
     head: "WHEN",
     cell: ({ cron, tz, every }) =>

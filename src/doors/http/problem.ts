@@ -1,6 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { HTTPException } from "hono/http-exception";
 import { DibsError, type ErrorCode, isDibsError } from "../../core/errors.ts";
+import { show } from "../../core/show.ts";
 import { errorForClients } from "../../core/store-fault.ts";
 
 /** The HTTP status of each error code. This is the only place that maps them. */
@@ -45,6 +46,15 @@ export class HttpRefusal extends Error {
 export class NotFound extends HttpRefusal {
   constructor(method: string | undefined, path: string) {
     super(404, `There is nothing at ${method} ${path.slice(0, 200)}.`);
+  }
+}
+
+export class NoSuchQueue extends HttpRefusal {
+  constructor(queue: string) {
+    super(
+      404,
+      `There is no queue ${show(queue)}. GET /v1/queues lists the queues; adding a task creates one.`,
+    );
   }
 }
 

@@ -2,6 +2,8 @@ import { z } from "@hono/zod-openapi";
 import { LIMITS } from "../../core/limits.ts";
 import type { Port } from "../../core/port.ts";
 import { type App, define } from "./define.ts";
+import { NoSuchQueue } from "./problem.ts";
+import { requireQueue } from "./require-queue.ts";
 import {
   count,
   deadFilter,
@@ -47,7 +49,11 @@ export function queues(app: App): void {
       params: inQueue,
       answer: stats,
     },
-    ({ port, params }) => port.stats(params["queue"]!),
+    async ({ port, params }) => {
+      const answer = await port.stats(params["queue"]!);
+      if (!answer.exists) throw new NoSuchQueue(params["queue"]!);
+      return answer;
+    },
   );
   define(
     app,
@@ -88,7 +94,9 @@ export function queues(app: App): void {
     },
     async ({ port, params, body }) => {
       const { groupKey } = body as { groupKey?: string };
-      return { lifted: await port.unhold(params["queue"]!, groupKey) };
+      const lifted = await port.unhold(params["queue"]!, groupKey);
+      if (!lifted) await requireQueue(port, params["queue"]!);
+      return { lifted };
     },
   );
   define(
@@ -101,7 +109,7 @@ export function queues(app: App): void {
       },
       ...{ params: inQueue, answer: count },
     },
-    async ({ port, params }) => ({ count: await port.purge(params["queue"]!) }),
+    ({ port, params }) => counted(port, params["queue"]!, port.purge(params["queue"]!)),
   );
   deadLetters(app);
   define(
@@ -123,6 +131,12 @@ export function queues(app: App): void {
   );
 }
 
+async function counted(port: Port, queue: string, answer: Promise<number>): Promise<{ count: number }> {
+  const found = await answer;
+  if (found === 0) await requireQueue(port, queue);
+  return { count: found };
+}
+
 function deadLetters(app: App): void {
   define(
     app,
@@ -140,9 +154,11 @@ function deadLetters(app: App): void {
       }),
       answer: z.object({ patterns: z.array(pattern) }),
     },
-    async ({ port, params, query }) => ({
-      patterns: await port.patterns(params["queue"]!, query["by"]!, query["limit"]!),
-    }),
+    async ({ port, params, query }) => {
+      const patterns = await port.patterns(params["queue"]!, query["by"]!, query["limit"]!);
+      if (patterns.length === 0) await requireQueue(port, params["queue"]!);
+      return { patterns };
+    },
   );
   define(
     app,
@@ -157,7 +173,8 @@ function deadLetters(app: App): void {
     },
     async ({ port, params, body }) => {
       const { spacing, fresh, ...filter } = body as { spacing: number; fresh: boolean };
-      return { count: await port.redrive(params["queue"]!, filter, spacing, { fresh }) };
+      const queue: string = params["queue"]!;
+      return counted(port, queue, port.redrive(queue, filter, spacing, { fresh }));
     },
   );
   define(
@@ -166,6 +183,6 @@ function deadLetters(app: App): void {
       ...{ method: "post", path: "/v1/queues/{queue}/dead/discard", summary: "Remove dead letters" },
       ...{ params: inQueue, answer: count, body: deadFilter },
     },
-    async ({ port, params, body }) => ({ count: await port.discard(params["queue"]!, body) }),
+    ({ port, params, body }) => counted(port, params["queue"]!, port.discard(params["queue"]!, body)),
   );
 }

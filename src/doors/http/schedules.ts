@@ -24,6 +24,12 @@ const definition = z
     tz: z.string().optional().openapi({ example: "Europe/London", description: "default UTC" }),
     every: duration.optional(),
     missed: z.enum(MISSED).default("once"),
+    until: z
+      .union([z.string(), z.number()])
+      .optional()
+      .openapi({ example: "2026-12-31T23:59:59Z", description: "no firing after this time" }),
+    limit: z.number().int().optional().openapi({ description: "ends after this many tasks" }),
+    jitter: duration.optional(),
     task: scheduledTask,
   })
   .openapi("ScheduleDefinition");
@@ -35,8 +41,13 @@ const record = z
     tz: z.string().nullable(),
     every: z.number().nullable(),
     missed: z.enum(MISSED),
+    until: z.number().nullable(),
+    limit: z.number().nullable(),
+    jitter: z.number().nullable(),
     task: shownTask,
     paused: z.boolean(),
+    ended: z.boolean(),
+    fired: z.number(),
     next: z.array(z.number()).openapi({ description: "the next firing times, in milliseconds since 1970" }),
     lastAt: z.number().nullable(),
     createdAt: z.number(),

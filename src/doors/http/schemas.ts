@@ -215,6 +215,7 @@ export const stats = z
   .looseObject({
     ...{
       queue: z.string(),
+      exists: z.boolean(),
       paused: z.boolean(),
       depth: z.record(z.string(), z.number()),
       workers: z.number(),

@@ -5,6 +5,7 @@ import { subscriptionQueue } from "../../core/topic.ts";
 import type { Verified } from "../../core/verification.ts";
 import { fromBody, fromResult, toBody } from "./bodies.ts";
 import { type App, define, type Given, Pending } from "./define.ts";
+import { requireQueue } from "./require-queue.ts";
 import {
   addedTask,
   anyJson,
@@ -80,7 +81,9 @@ export function tasks(app: App): void {
       answer: z.object({ tasks: z.array(task), next }),
     },
     async ({ port, params, query }) => {
-      const page = await port.list({ queue: params["queue"]!, ...(query as { state: never; limit: never }) });
+      const queue: string = params["queue"]!;
+      const page = await port.list({ queue, ...(query as { state: never; limit: never }) });
+      if (page.tasks.length === 0) await requireQueue(port, queue);
       return { tasks: page.tasks.map(shownTask), next: page.next };
     },
   );

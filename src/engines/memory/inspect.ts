@@ -129,6 +129,7 @@ function compare(a: SortKey, b: SortKey): number {
 export function stats(model: Model, { queue }: Verbs["stats"]["in"]): QueueStats {
   return {
     queue,
+    exists: model.queues.has(queue),
     paused: model.queues.get(queue)?.paused ?? false,
     ...figuresOf(model, queue),
     serviceTimes: describeServiceTimes(latestServiceTimes(model, queue)),

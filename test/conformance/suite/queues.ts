@@ -66,7 +66,14 @@ export function queues(start: Start): void {
       const { items } = await port.queues({ stats: true });
       expect(items.map(({ name }) => name)).toEqual(["a", "b", "limited"]);
       for (const { name, stats } of items) {
-        const { queue: _, paused: _paused, serviceTimes: _times, ...figures } = await port.stats(name);
+        const {
+          queue: _,
+          exists,
+          paused: _paused,
+          serviceTimes: _times,
+          ...figures
+        } = await port.stats(name);
+        expect(exists).toBe(true);
         expect(stats).toEqual(figures);
       }
       expect(items[1]!.stats!.workers).toBe(2);

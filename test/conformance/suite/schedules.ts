@@ -27,7 +27,7 @@ import {
 const no = (value: unknown): never => value as never;
 
 type Fields = Partial<{ cron: string; tz: string; every: number }> &
-  Partial<Pick<ScheduleDefinition, "missed" | "task">>;
+  Partial<Pick<ScheduleDefinition, "missed" | "task" | "until" | "limit" | "jitter">>;
 
 function definition(fields: Fields): ScheduleDefinition {
   return { missed: "once", task: { queue: QUEUE, data: "{}" }, ...fields } as ScheduleDefinition;
@@ -52,8 +52,81 @@ async function one(port: Port, name = "s"): Promise<ScheduleRecord> {
   return found!;
 }
 
+function ending(start: Start): void {
+  describe("the end of a schedule", () => {
+    test("a schedule with a limit ends after that many tasks, and fire() does not count", async () => {
+      const { port, clock } = await start();
+      expect(await define(port, { every: MINUTE, limit: 3 })).toMatchObject({
+        limit: 3,
+        fired: 0,
+        ended: false,
+        next: { length: 3 },
+      });
+      await port.fireSchedule("s");
+      await passMinutes(clock, 2);
+      expect(await one(port)).toMatchObject({ fired: 2, ended: false, next: { length: 1 } });
+      await passMinutes(clock, 3);
+      expect(await one(port)).toMatchObject({ fired: 3, ended: true, next: [] });
+      expect(await added(port)).toHaveLength(4);
+    });
+
+    test("missed times count for the limit as well", async () => {
+      const { port, clock } = await start();
+      await define(port, { every: MINUTE, limit: 3, missed: "all" });
+      await passLong(clock, HOUR);
+      expect(await added(port)).toHaveLength(3);
+      expect((await one(port)).ended).toBe(true);
+    });
+
+    test("a schedule does not fire after its end, and does not plan beyond it", async () => {
+      const { port, clock } = await start();
+      const { createdAt } = await define(port, { every: MINUTE });
+      const until = createdAt + 2 * MINUTE + SECOND;
+      const defined = await define(port, { every: MINUTE, until });
+      expect(defined).toMatchObject({ until, next: [createdAt + MINUTE, createdAt + 2 * MINUTE] });
+      await passMinutes(clock, 5);
+      expect(await added(port)).toHaveLength(2);
+      expect(await one(port)).toMatchObject({ ended: true, next: [] });
+    });
+
+    test("a schedule that has ended continues when its limit or its end is raised", async () => {
+      const { port, clock } = await start();
+      await define(port, { every: MINUTE, limit: 1 });
+      await passMinutes(clock, 2);
+      expect((await one(port)).ended).toBe(true);
+      expect(await define(port, { every: MINUTE, limit: 2 })).toMatchObject({ fired: 1, ended: false });
+      await passMinutes(clock, 2);
+      expect(await added(port)).toHaveLength(2);
+    });
+
+    test("with jitter, a task is due at most that long after its planned time", async () => {
+      const { port, clock } = await start();
+      await define(port, { every: MINUTE, limit: 5, jitter: 30 * SECOND });
+      await passMinutes(clock, 5);
+      const { tasks: late } = await port.list({ queue: QUEUE, state: "scheduled", limit: 10 });
+      for (const { dueAt, headers } of late)
+        expect(dueAt! - Date.parse(headers[PLANNED_HEADER]!)).toBeLessThanOrEqual(31 * SECOND);
+      await clock.advance(MINUTE);
+      expect(await added(port)).toHaveLength(5);
+    });
+
+    test("bounds that make no sense are refused", async () => {
+      const { port } = await start();
+      await refused(() => define(port, { every: MINUTE, limit: 0 }), "INVALID");
+      await refused(() => define(port, { every: MINUTE, until: no("tomorrow") }), "INVALID");
+      await refused(() => define(port, { every: MINUTE, jitter: no("soon") }), "INVALID");
+    });
+  });
+}
+
+/** Minute by minute, so that no time is missed. */
+async function passMinutes(clock: ManualClock, minutes: number): Promise<void> {
+  for (let passed = 0; passed < minutes; passed++) await clock.advance(MINUTE);
+}
+
 export function schedules(start: Start): void {
   firing(start);
+  ending(start);
   calendar(start);
   missing(start);
   changing(start);
@@ -364,7 +437,7 @@ function refusing(start: Start): void {
       ["an unknown time zone", { cron: "* * * * *", tz: "Mars/Base" }, "tz"],
       ["a time zone for an interval", { every: MINUTE, tz: "UTC" }, "tz"],
       ["an unknown value of missed", { every: MINUTE, missed: "some" }, "missed"],
-      ["an unknown option", { every: MINUTE, jitter: 1 }, "jitter"],
+      ["an unknown option", { every: MINUTE, repeat: 1 }, "repeat"],
       ["no task", { every: MINUTE, task: null }, "task"],
       ["a task without a queue", { every: MINUTE, task: { data: "" } }, "queue"],
       ["a payload that is not a text", { every: MINUTE, task: { queue: QUEUE, data: 7 } }, "payload"],

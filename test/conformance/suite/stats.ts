@@ -31,6 +31,7 @@ export function stats(start: Start): void {
       const { port } = await start();
       expect(await port.stats(QUEUE)).toEqual({
         queue: QUEUE,
+        exists: false,
         paused: false,
         depth: NONE,
         oldestAge: null,
@@ -42,6 +43,15 @@ export function stats(start: Start): void {
         workers: 0,
         heldBack: null,
       });
+    });
+
+    test("stats say whether the queue exists: from its first task or declaration until it is deleted", async () => {
+      const { port } = await start();
+      await addOne(port);
+      await port.declare("declared", {});
+      expect([(await port.stats(QUEUE)).exists, (await port.stats("declared")).exists]).toEqual([true, true]);
+      await port.drop(QUEUE);
+      expect((await port.stats(QUEUE)).exists).toBe(false);
     });
 
     test("stats count tasks by state", async () => {

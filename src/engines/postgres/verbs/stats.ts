@@ -15,6 +15,7 @@ export async function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): Prom
   const flow = queue ? await readFlow(tx, queue.id, since) : noFlow();
   return {
     queue: name,
+    exists: queue !== undefined,
     paused: queue?.paused ?? false,
     depth: { ...depth },
     oldestAge: queue ? await oldestAge(tx, queue) : null,

@@ -223,9 +223,11 @@ const FLOW = `
 export function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): QueueStats {
   const queue = tx.queueNamed(name);
   const workers = countWorkers(tx, name);
-  if (!queue) return { queue: name, paused: false, ...NO_FIGURES, workers, serviceTimes: null };
+  if (!queue)
+    return { queue: name, exists: false, paused: false, ...NO_FIGURES, workers, serviceTimes: null };
   return {
     queue: name,
+    exists: true,
     paused: queue.paused,
     ...figuresOf(tx, queue),
     workers,
