@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { plotKnee } from "./knee.ts";
-import { layOut, niceCeil, singleCells, slotAt } from "./layout.ts";
+import { cellAt, layOut, nextOffset, niceCeil, singleCells, slotAt } from "./layout.ts";
 
 const counts = { ready: 10, workers: 3, rows: 1 };
 
@@ -33,6 +33,24 @@ describe("the strip", () => {
   });
 });
 
+describe("the empty slots at the head", () => {
+  test("are those of the cells that were claimed", () => {
+    expect(nextOffset(["a", "b", "c", "d"], ["c", "d"], 1)).toBe(3);
+  });
+
+  test("are filled again by cells that come back", () => {
+    expect(nextOffset(["c", "d"], ["b", "c", "d"], 2)).toBe(1);
+  });
+
+  test("let the line move up by a whole column", () => {
+    const before = layOut(1_100, { ...counts, ready: 100, rows: 3, offset: 2 });
+    const after = layOut(1_100, { ...counts, ready: 99, rows: 3, offset: 3 });
+    expect(cellAt(after, 0)).toEqual(slotAt(before, 0));
+    expect(cellAt(after, 0).x).toBeLessThan(cellAt(before, 1).x);
+    expect(cellAt(after, 0).y).toBe(cellAt(before, 1).y);
+  });
+});
+
 test("workers that have no room share the last row", () => {
   const layout = layOut(1_100, { ...counts, workers: 40 });
   expect(layout.workers).toHaveLength(11);
@@ -48,8 +66,8 @@ test("everything is inside a narrow canvas", () => {
   }
 });
 
-test("bucket sizes are 1, 2 or 5 times a power of ten", () => {
-  expect([1, 3, 7, 12, 180, 2_100].map(niceCeil)).toEqual([1, 5, 10, 20, 200, 5_000]);
+test("bucket sizes are round numbers", () => {
+  expect([1, 3, 7, 12, 180, 2_100].map(niceCeil)).toEqual([1, 3, 8, 20, 200, 3_000]);
 });
 
 test("the knee bends where the workers keep up with the arrivals", () => {

@@ -16,6 +16,11 @@ export interface Strip extends Box {
   columns: number;
   /** A longer line makes the strip thicker: cells fill it column by column from the head. */
   rows: number;
+  /**
+   * Slots at the head that are empty: their cells were claimed. The line moves up by a whole column when all of it is,
+   * so that cells keep their row. Moving up by one slot would let every cell jump between the rows.
+   */
+  offset: number;
   /** Where a line is too long for one cell per task: from this slot on, a square stands for several tasks. */
   buckets: { from: number; count: number; size: number } | null;
 }
@@ -48,6 +53,7 @@ export interface Counts {
   workers: number;
   /** Of the layout before this one. */
   rows: number;
+  offset?: number;
 }
 
 export function layOut(width: number, counts: Counts): Layout {
@@ -101,15 +107,16 @@ function withRest(rows: Box[], workers: number): [Box[], Box | null] {
 function stripAt(
   head: Point,
   width: number,
-  { ready, rows: before }: Counts,
+  { ready, rows: before, offset = 0 }: Counts,
   anchor: "centre" | "top",
 ): Strip {
   const columns = Math.max(4, Math.floor((width - 2 * PADDING + STEP - CELL) / STEP));
   const most = Math.min(MOST_ROWS, Math.max(4, Math.ceil(ONE_TO_ONE / columns)));
-  const rows = rowsFor(ready, columns, most, before);
+  const rows = rowsFor(ready + offset, columns, most, before);
   const height = rows * STEP - (STEP - CELL) + 2 * PADDING;
   const y = anchor === "centre" ? head.y - height / 2 : head.y - (CELL / 2 + PADDING);
-  return { x: head.x, y, width, height, columns, rows, buckets: bucketsFor(ready, columns, rows) };
+  const buckets = bucketsFor(ready, columns, rows);
+  return { x: head.x, y, width, height, columns, rows, offset: offset % rows, buckets };
 }
 
 /** Thicker at once when the line does not fit; thinner only when it fits easily, so that it does not flicker. */
@@ -131,15 +138,31 @@ function bucketsFor(ready: number, columns: number, rows: number): Strip["bucket
   return { from, count: Math.ceil(rest / size), size };
 }
 
-/** 1, 2, 5, 10, 20, 50 …: a size that stays the same while the depth changes a little. */
+/** A round number: a size that stays the same while the depth changes a little. */
 export function niceCeil(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value)));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= value)!;
+  return [1, 2, 3, 4, 5, 6, 8, 10].map((factor) => factor * power).find((size) => size >= value)!;
 }
 
 /** How many cells of the line are drawn one to one. */
 export function singleCells({ strip }: Layout): number {
-  return strip.buckets ? strip.buckets.from - strip.rows : strip.columns * strip.rows;
+  const slots = strip.buckets ? strip.buckets.from - strip.rows : strip.columns * strip.rows;
+  return slots - strip.offset;
+}
+
+/** The top left corner of the slot of a cell of the line. */
+export function cellAt(layout: Layout, index: number): Point {
+  return slotAt(layout, index + layout.strip.offset);
+}
+
+/** How many slots at the head are empty, after the line has changed. */
+export function nextOffset<T>(before: T[], after: T[], offset: number): number {
+  const [first] = after;
+  if (first === undefined) return 0;
+  const gone = before.indexOf(first);
+  if (gone >= 0) return offset + gone;
+  const added = before[0] === undefined ? -1 : after.indexOf(before[0]);
+  return added > 0 ? Math.max(0, offset - added) : 0;
 }
 
 /** The top left corner of a slot of the strip, counted from the head. */

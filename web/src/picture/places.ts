@@ -1,7 +1,7 @@
 /** From the symbolic places of a flight to pixels, and the way between them. */
 
 import type { Cell, Flight, Place, Scene } from "./cells.ts";
-import { type Box, CELL, handOf, type Layout, type Point, rowOf, slotAt, STEP } from "./layout.ts";
+import { type Box, CELL, cellAt, handOf, type Layout, type Point, rowOf, STEP } from "./layout.ts";
 
 /** What must be looked up often in one frame. */
 export interface Index {
@@ -32,7 +32,7 @@ export function pointOf(place: Place, layout: Layout, index: Index): Point {
     case "point":
       return place;
     case "line":
-      return slotAt(layout, index.slots.get(place.cell) ?? 0);
+      return cellAt(layout, index.slots.get(place.cell) ?? 0);
     case "retries":
       return retryAt(layout, index.retries.get(place.cell) ?? 0);
     case "producers":
@@ -102,7 +102,7 @@ export function settleCells(scene: Scene, layout: Layout, singles: number, elaps
     if (Math.abs(cell.x - x) + Math.abs(cell.y - y) > 0.5) moving = true;
   };
   for (let at = 0; at < Math.min(singles, scene.line.length); at++)
-    follow(scene.line[at]!, slotAt(layout, at));
+    follow(scene.line[at]!, cellAt(layout, at));
   scene.retries.forEach((cell, at) => follow(cell, retryAt(layout, at)));
   return moving;
 }

@@ -1,6 +1,6 @@
 /** Brings the picture in line with what the store says: at the start, after a gap, and twice a second. */
 
-import { type Cell, newCell, type Scene, type Worker } from "./cells.ts";
+import { type Cell, type Held, newCell, type Scene, type Worker } from "./cells.ts";
 
 export interface LineSnapshot {
   /** Head first. */
@@ -43,7 +43,8 @@ export function applyWorkers(scene: Scene, workers: WorkerSnapshot[], now: numbe
   const after = new Map<string, Worker>();
   for (const { id, name, rate, concurrency, claims, isLost, running } of workers) {
     const known = before.get(id);
-    const held = known?.held ?? new Map();
+    // While cells stream, events do not say what a worker took or let go of.
+    const held = scene.streaming || known === undefined ? new Map<string, Held>() : known.held;
     // What the store lists and no event has told of, for instance when the page has just been opened.
     for (const { task, attempt, since } of running)
       if (!held.has(task)) held.set(task, { cell: newCell(task, attempt), since, doubled: false });

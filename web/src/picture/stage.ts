@@ -8,7 +8,7 @@ import { drawFrame } from "./draw.ts";
 import type { Holding } from "./draw-strip.ts";
 import { applyFrame } from "./feed.ts";
 import { type Flow, newFlow, SPEED } from "./flow.ts";
-import { CELL, handOf, type Layout, layOut, singleCells } from "./layout.ts";
+import { CELL, handOf, type Layout, layOut, nextOffset, singleCells } from "./layout.ts";
 import { land } from "./moves.ts";
 import { indexOf, settleCells, workerRow } from "./places.ts";
 
@@ -29,6 +29,8 @@ export class Stage {
   #figures: StageFigures = { holding: { isPaused: false, gate: null }, arrival: 0, usual: null };
   #drift = 0;
   #last = 0;
+  /** The line as it was drawn last. */
+  #line: Cell[] = [];
   #dirty = true;
   #request = 0;
   #isDark: boolean;
@@ -110,8 +112,10 @@ export class Stage {
       ready: Math.max(scene.ready, scene.line.length),
       workers: scene.workers.size,
       rows: this.#layout.strip.rows,
+      offset: nextOffset(this.#line, scene.line, this.#layout.strip.offset),
     };
     this.#layout = layOut(width, counts);
+    this.#line = [...scene.line];
     const ratio = devicePixelRatio || 1;
     const height = this.#layout.height;
     const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];

@@ -9,14 +9,14 @@ import { Instant } from "../../ui/ago.tsx";
 const WORDS: Record<Attempt["outcome"], { text: string; tone: string }> = {
   done: { text: "succeeded", tone: "accent" },
   failed: { text: "failed", tone: "red" },
-  refused: { text: "refused by its verifier", tone: "red" },
-  rejected: { text: "rejected", tone: "red" },
-  lost: { text: "lost: its worker is gone", tone: "amber" },
+  refused: { text: "was refused by its verifier", tone: "red" },
+  rejected: { text: "was rejected", tone: "red" },
+  lost: { text: "was lost with its worker", tone: "amber" },
   timeout: { text: "timed out", tone: "red" },
-  released: { text: "given back", tone: "" },
-  limited: { text: "held back by a limit", tone: "" },
-  parked: { text: "parked until a signal", tone: "" },
-  cancelled: { text: "cancelled", tone: "" },
+  released: { text: "was given back", tone: "" },
+  limited: { text: "was held back by a limit", tone: "" },
+  parked: { text: "was parked until a signal", tone: "" },
+  cancelled: { text: "was cancelled", tone: "" },
 };
 
 export function Timeline({ task, attempts }: { task: FoundTask; attempts: Attempt[] }) {
@@ -62,7 +62,7 @@ function AttemptEntry({
   const { text, tone } = WORDS[outcome];
   return (
     <Entry at={startedAt} tone={tone}>
-      <b>Attempt {attempt}</b> {text} on {worker} after {showDuration(Math.max(0, endedAt - startedAt))}
+      <b>Attempt {attempt}</b> on {worker} {text} after {showDuration(Math.max(0, endedAt - startedAt))}
       {error && (
         <details>
           <summary class="clip red">

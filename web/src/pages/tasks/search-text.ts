@@ -1,6 +1,7 @@
 /** The words around a search. */
 
 import type { SearchPage } from "../../api/contract.ts";
+import { revealed } from "../../format/value.ts";
 import { countOf, showExact } from "../../format/number.ts";
 
 /** "3 tasks. Searched the dead tasks of all queues: compared 1,204 of 5,000, up to emails." */
@@ -22,5 +23,7 @@ export function withState(q: string, state: string): string {
 /** One line of a payload. */
 export function preview(data: unknown): string {
   const text = typeof data === "string" ? data : (JSON.stringify(data) ?? "");
-  return text.slice(0, 200);
+  return revealed(text.slice(0, 200))
+    .map((part) => part.text)
+    .join("");
 }
