@@ -31,7 +31,8 @@ export function applyFrame(scene: Scene, flow: Flow, frame: LiveFrame, now: numb
 
 function applyMoves(scene: Scene, flow: Flow, { moves, counts }: MovesFrame, now: number): void {
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  countMoves(flow, total, now);
+  // A task that passes is added, claimed and done: it counts once.
+  countMoves(flow, Math.max(counts.claimed, counts.added), now);
   scene.streaming = flow.streaming;
   if (scene.streaming) scene.flights = [];
   // Moves that came in one frame start one after the other: together they would look like one.

@@ -20,13 +20,15 @@ interface ChartProps {
   series: Series[];
   /** Of the y axis, the crosshair and the label at the end of a line. */
   show: (value: number) => string;
+  /** The axis has whole numbers only. */
+  whole?: boolean;
   height?: number;
 }
 
 const SYNC = uPlot.sync("page");
 const LABEL_WIDTH = 76;
 
-export function Chart({ title, times, series, show, height = 132 }: ChartProps) {
+export function Chart({ title, times, series, show, whole = false, height = 132 }: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const dark = isDark.value;
@@ -36,7 +38,7 @@ export function Chart({ title, times, series, show, height = 132 }: ChartProps) 
 
   useEffect(() => {
     const element = host.current!;
-    const made = new uPlot(optionsFor(series, height, latest), dataOf(times, series), element);
+    const made = new uPlot(optionsFor(series, { height, whole }, latest), dataOf(times, series), element);
     plot.current = made;
     SYNC.sub(made);
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
@@ -79,7 +81,11 @@ function dataOf(times: number[], series: Series[]): uPlot.AlignedData {
 
 type Latest = { current: Pick<ChartProps, "series" | "show"> };
 
-function optionsFor(series: Series[], height: number, latest: Latest): uPlot.Options {
+function optionsFor(
+  series: Series[],
+  { height, whole }: { height: number; whole: boolean },
+  latest: Latest,
+): uPlot.Options {
   const font = `11px ${getComputedStyle(document.body).fontFamily}`;
   const axis = { stroke: readColour("quiet"), font, ticks: { show: false } };
   const grid = { stroke: readColour("line"), width: 1 };
@@ -95,6 +101,7 @@ function optionsFor(series: Series[], height: number, latest: Latest): uPlot.Opt
       {
         ...axis,
         grid,
+        ...(whole && { incrs: WHOLE }),
         size: 52,
         space: 36,
         values: (_plot, splits) => splits.map((at) => latest.current.show(at)),
@@ -106,7 +113,8 @@ function optionsFor(series: Series[], height: number, latest: Latest): uPlot.Opt
         label,
         stroke: readColour(colour),
         width: 1.5,
-        points: { show: false },
+        // A single value between two gaps has no line: it is a point.
+        points: { size: 4, filter: alone },
         // A gap in the history is shown as a gap.
         spanGaps: false,
         ...(fill && { fill: readColour(`${colour}-soft`) }),
@@ -115,6 +123,14 @@ function optionsFor(series: Series[], height: number, latest: Latest): uPlot.Opt
     plugins: [crosshairValues(latest)],
   };
 }
+
+const WHOLE = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((factor) => factor * 10 ** power)).flat();
+
+const alone: uPlot.Series.Points.Filter = (plot, series) => {
+  const values = plot.data[series]!;
+  const has = (at: number) => values[at] != null;
+  return Array.from(values.keys()).filter((at) => has(at) && !has(at - 1) && !has(at + 1));
+};
 
 const TIMES: uPlot.Axis.Values = (_plot, splits, _axis, _space, increment) =>
   splits.map((at) => {

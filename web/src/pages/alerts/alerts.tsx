@@ -6,7 +6,6 @@ import { showDuration } from "../../format/duration.ts";
 import { showCount, showShare } from "../../format/number.ts";
 import { linkTo } from "../../router/route.ts";
 import { useResource } from "../../store/resource.ts";
-import { Ago } from "../../ui/ago.tsx";
 import { Empty } from "../../ui/empty.tsx";
 import { Loaded } from "../../ui/loaded.tsx";
 import { Fact, PageHead } from "../../ui/page-head.tsx";
@@ -83,11 +82,7 @@ function Raised({ states, rules }: { states: AlertStates["states"]; rules: Rule[
           return (
             <li key={`${queue} ${when}`}>
               <a href={linkTo(["queues", queue])}>{queue}</a>: {WORDS[when](rule?.above ?? 0)}{" "}
-              {since !== null && (
-                <span class="quiet">
-                  since <Ago at={since} />
-                </span>
-              )}
+              {since !== null && <span class="quiet">(about to clear)</span>}
             </li>
           );
         })}

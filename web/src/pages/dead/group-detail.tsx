@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { call } from "../../api/call.ts";
 import type { FoundTask } from "../../api/contract.ts";
 import { countOf, showShare } from "../../format/number.ts";
+import { workerName } from "../../format/worker.ts";
 import { may } from "../../store/access.ts";
 import { useResource } from "../../store/resource.ts";
 import { Ago, Instant } from "../../ui/ago.tsx";
@@ -98,7 +99,7 @@ function isOf({ error, worker, headers }: FoundTask, by: string, pattern: string
 
 /** Which workers and which headers the listed tasks have in common. */
 function Breakdown({ tasks }: { tasks: FoundTask[] }) {
-  const workers = tally(tasks.flatMap(({ worker }) => (worker === null ? [] : [worker])));
+  const workers = tally(tasks.flatMap(({ worker }) => (worker === null ? [] : [workerName(worker)])));
   const headers = tally(
     tasks.flatMap((task) => Object.entries(task.headers).map(([name, value]) => `${name}: ${value}`)),
   );

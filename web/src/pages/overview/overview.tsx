@@ -112,7 +112,7 @@ function columnsFor(current: string): Column<QueueRow>[] {
       cell: ({ depth }) =>
         depth.dead === 0 ? <span class="quiet">0</span> : <span class="red">{showCount(depth.dead)}</span>,
     },
-    { name: "Held back by", width: "minmax(110px, 1.1fr)", wide: true, cell: HeldBack },
+    { name: "Held back by", width: "minmax(150px, 1.1fr)", wide: true, cell: HeldBack },
   ];
 }
 

@@ -18,6 +18,11 @@ const WORDS: Record<string, [text: string, tone: string]> = {
   "alert.cleared": ["cleared", ""],
 };
 
+/** The first reason of an alert is the name of its rule, which the sentence after it says better. */
+function sentences(reasons: string[]): string {
+  return reasons.filter((reason) => reason.includes(" ")).join(" ");
+}
+
 /** What a pool or the alerts decided, the newest first, with the reasons. */
 export function Decisions({ decisions }: { decisions: Decision[] }) {
   if (decisions.length === 0) return <p class="quiet">Nothing has been decided yet.</p>;
@@ -35,7 +40,7 @@ export function Decisions({ decisions }: { decisions: Decision[] }) {
             </span>
             <span>
               {type.startsWith("alert") && <b>{queue} </b>}
-              {reasons.join(" ")}
+              {sentences(reasons)}
             </span>
           </li>
         );

@@ -63,6 +63,7 @@ function Charts({ history: { from, step, series } }: { history: History }) {
         title="Waiting"
         times={times}
         show={showCount}
+        whole
         series={[{ label: "depth", colour: "accent", values: series.depth, fill: true }]}
       />
       <Chart

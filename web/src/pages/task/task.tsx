@@ -2,6 +2,7 @@
 
 import { call } from "../../api/call.ts";
 import type { Attempt, FoundTask } from "../../api/contract.ts";
+import { workerName } from "../../format/worker.ts";
 import { linkTo } from "../../router/route.ts";
 import { may } from "../../store/access.ts";
 import { useResource } from "../../store/resource.ts";
@@ -151,7 +152,7 @@ function Facts({ task }: { task: FoundTask }) {
         <>
           <dt>Worker</dt>
           <dd>
-            {worker}, since <Ago at={task.startedAt} />
+            {workerName(worker)}, since <Ago at={task.startedAt} />
           </dd>
         </>
       )}

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import type { Attempt, FoundTask } from "../../api/contract.ts";
 import { showDuration } from "../../format/duration.ts";
+import { workerName } from "../../format/worker.ts";
 import { now } from "../../store/clock.ts";
 import { Instant } from "../../ui/ago.tsx";
 
@@ -31,7 +32,7 @@ export function Timeline({ task, attempts }: { task: FoundTask; attempts: Attemp
       ))}
       {state === "claimed" && startedAt !== null && (
         <Entry at={startedAt} tone="accent">
-          <b>Attempt {task.attempt}</b> is running on {worker} for{" "}
+          <b>Attempt {task.attempt}</b> is running on {workerName(worker ?? "")} for{" "}
           {showDuration(Math.max(0, now.value - startedAt))}
         </Entry>
       )}
@@ -62,7 +63,8 @@ function AttemptEntry({
   const { text, tone } = WORDS[outcome];
   return (
     <Entry at={startedAt} tone={tone}>
-      <b>Attempt {attempt}</b> on {worker} {text} after {showDuration(Math.max(0, endedAt - startedAt))}
+      <b>Attempt {attempt}</b> on {workerName(worker)} {text} after{" "}
+      {showDuration(Math.max(0, endedAt - startedAt))}
       {error && (
         <details>
           <summary class="clip red">

@@ -3,6 +3,7 @@
 import { call } from "../../api/call.ts";
 import type { FoundTask, SearchPage, WorkerRecord } from "../../api/contract.ts";
 import { showDuration } from "../../format/duration.ts";
+import { countOf } from "../../format/number.ts";
 import { linkTo } from "../../router/route.ts";
 import { now } from "../../store/clock.ts";
 import { useResource } from "../../store/resource.ts";
@@ -59,10 +60,9 @@ async function load(signal: AbortSignal): Promise<Row[]> {
     call<{ workers: WorkerRecord[] }>("v1/workers", { query: { limit: 1_000 }, signal }),
     call<SearchPage>("v1/search", { query: { q: "state:claimed", limit: 500 }, signal }),
   ]);
-  // Several instances may share a name. Tasks are listed with the first of them that holds as many.
-  const byName = Map.groupBy(tasks, ({ worker }) => worker ?? "");
+  const byWorker = Map.groupBy(tasks, ({ worker }) => worker);
   return workers
-    .map((worker) => ({ ...worker, running: byName.get(worker.name)?.splice(0, worker.claims) ?? [] }))
+    .map((worker) => ({ ...worker, running: byWorker.get(worker.id) ?? [] }))
     .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
 }
 
@@ -94,7 +94,7 @@ const COLUMNS: Column<Row>[] = [
 
 function Running({ running, claims }: Row) {
   const [first] = running;
-  if (!first) return <span class="quiet">{claims > 0 ? `${claims} tasks` : "idle"}</span>;
+  if (!first) return <span class="quiet">{claims > 0 ? countOf(claims, "task") : "idle"}</span>;
   const elapsed = Math.max(0, now.value - (first.startedAt ?? now.value));
   return (
     <>
