@@ -8,6 +8,7 @@ import { go, linkTo } from "../router/route.ts";
 import { isDark } from "../store/preferences.ts";
 import type { Cell } from "./cells.ts";
 import { gateOf } from "./gate.ts";
+import { Spoken } from "./spoken.tsx";
 import { Stage } from "./stage.ts";
 
 export function LivePicture({ frame }: { frame: QueueFrame | null }) {
@@ -55,6 +56,7 @@ export function LivePicture({ frame }: { frame: QueueFrame | null }) {
         onPointerLeave={() => setOver(null)}
         onClick={() => over && go(linkTo(["tasks", over.cell.id]))}
       />
+      {frame && <Spoken frame={frame} />}
       {over && (
         <div class="picture-note" style={{ left: `${over.x + 12}px`, top: `${over.y + 12}px` }}>
           {`${over.cell.id}\n${over.cell.attempt > 1 ? `attempt ${over.cell.attempt}` : "first attempt"}`}
