@@ -20,6 +20,8 @@ export interface CallOptions {
   body?: unknown;
   query?: Record<string, string | number | null | undefined>;
   signal?: AbortSignal;
+  /** Instead of the one that the reader signed in with. */
+  token?: string;
 }
 
 export async function call<T>(path: string, options: CallOptions = {}): Promise<T> {
@@ -31,12 +33,12 @@ export async function call<T>(path: string, options: CallOptions = {}): Promise<
 /** For streams: the answer as it comes, already known to be a success. */
 export async function send(
   path: string,
-  { method, body, query, signal }: CallOptions = {},
+  { method, body, query, signal, token: given }: CallOptions = {},
 ): Promise<Response> {
   const address = new URL(path, document.baseURI);
   for (const [name, value] of Object.entries(query ?? {}))
     if (value != null && value !== "") address.searchParams.set(name, String(value));
-  const token = tokenOf();
+  const token = given ?? tokenOf();
   const headers: Record<string, string> = {
     ...(token !== null && { authorization: `Bearer ${token}` }),
     ...(body !== undefined && { "content-type": "application/json" }),
@@ -58,7 +60,8 @@ export async function send(
   }
   if (response.ok) return response;
   const problem = (await response.json().catch(() => ({}))) as { code?: string; detail?: string };
-  if (response.status === 401) signOut(problem.detail ?? "The server asks for a token.");
+  if (response.status === 401 && given === undefined)
+    signOut(problem.detail ?? "The server asks for a token.");
   throw new ApiError(
     response.status,
     problem.code ?? "UNAVAILABLE",

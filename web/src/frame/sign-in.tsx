@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "preact/hooks";
 import { ApiError, inWords, send } from "../api/call.ts";
-import { signIn, signOut } from "../api/session.ts";
+import { signIn } from "../api/session.ts";
 import { Button } from "../ui/button.tsx";
 import { Copy } from "../ui/copy.tsx";
 import { Failure } from "../ui/dialog.tsx";
@@ -13,17 +13,15 @@ export function SignIn({ reason }: { reason: string }) {
   const field = useRef<HTMLInputElement>(null);
   async function submit(token: string) {
     setBusy(true);
-    // The token is tried before it is kept.
-    signIn(token);
     try {
-      await send("v1/me");
+      // Tried before it is kept.
+      await send("v1/me", { token });
+      signIn(token);
     } catch (error) {
       const isRefused = error instanceof ApiError && error.status === 401;
-      const text = isRefused
-        ? "The server does not know this token. It may be mistyped, or revoked."
-        : inWords(error);
-      signOut(text);
-      setFailure(text);
+      setFailure(
+        isRefused ? "The server does not know this token. It may be mistyped, or revoked." : inWords(error),
+      );
     }
     setBusy(false);
   }
