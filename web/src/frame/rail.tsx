@@ -6,7 +6,7 @@ import { signOut } from "../api/session.ts";
 import { showDuration } from "../format/duration.ts";
 import { showCount } from "../format/number.ts";
 import { PAGES } from "../pages/pages.ts";
-import { linkTo, page, route } from "../router/route.ts";
+import { linkTo, page } from "../router/route.ts";
 import { now } from "../store/clock.ts";
 import { totals } from "../store/figures.ts";
 import { nextTheme, theme } from "../store/preferences.ts";
@@ -16,10 +16,8 @@ import { openPalette } from "../ui/palette.tsx";
 const isOpen = signal(false);
 
 export function Rail() {
-  // A page was chosen: on a narrow screen the menu closes.
-  const here = route.value.path.join("/");
   return (
-    <nav class={isOpen.value ? "rail open" : "rail"} aria-label="Pages" key={isOpen.value ? "open" : here}>
+    <nav class={isOpen.value ? "rail open" : "rail"} aria-label="Pages">
       <a class="brand" href={linkTo([])}>
         <Mark />
         dibs

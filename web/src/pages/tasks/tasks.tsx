@@ -24,7 +24,7 @@ export function TasksPage() {
   const search = useSearch(q);
   return (
     <>
-      <PageHead title="Tasks" actions={!isReadOnly.value && <BulkActions q={q} />} />
+      <PageHead title="Tasks" actions={!isReadOnly.value && q.trim() !== "" && <BulkActions q={q} />} />
       <div class="card flush">
         <div class="table-tools">
           <input
