@@ -17,6 +17,9 @@ const FOLDER = join(ROOT, "docs/screenshots");
 /** The charts need a few minutes of history to show a line. */
 const WARM_UP_MS = Number(process.env["WARM_UP_SECONDS"] ?? 200) * 1_000;
 
+const ANIMATION_MS = 7_000;
+const FRAME_MS = 80;
+
 /** The name of each picture, its page, and what must be there before it is taken. */
 const PAGES: [name: string, path: string, selector: string][] = [
   ["overview", "", ".table-row"],
@@ -101,9 +104,6 @@ async function takeFirstPage(of: Browser): Promise<void> {
   server.kill("SIGTERM");
   await over;
 }
-
-const ANIMATION_MS = 7_000;
-const FRAME_MS = 80;
 
 /** The live picture of the demo's busiest queue, frame by frame. */
 async function takeAnimation(of: Browser, url: string, look: "light" | "dark"): Promise<void> {

@@ -92,7 +92,7 @@ function optionsFor(
   return {
     width: 600,
     height,
-    padding: [8, 12, 0, 0],
+    padding: [8, 20, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: SYNC.key }, drag: { x: false, y: false }, y: false, points: { size: 6 } },
     scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, (high || 1) * 1.08] } },

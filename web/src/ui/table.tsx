@@ -16,6 +16,8 @@ export interface Column<Row> {
   /** A track of CSS grid: "80px", "minmax(160px, 2fr)". */
   width: string;
   cell: (row: Row) => ComponentChildren;
+  /** Its track on narrow screens, where it differs. */
+  narrow?: string;
   number?: boolean;
   /** Left out on narrow screens. */
   wide?: boolean;
@@ -39,7 +41,7 @@ const VIRTUAL_FROM = 200;
 
 export function Table<Row>(props: TableProps<Row>) {
   const columns = props.columns.filter((column) => !(isNarrow.value && column.wide));
-  const tracks = columns.map(({ width }) => width).join(" ");
+  const tracks = columns.map(({ width, narrow }) => (isNarrow.value && narrow) || width).join(" ");
   return (
     <div
       class="table"

@@ -69,10 +69,10 @@ function Audit() {
 }
 
 const COLUMNS: Column<AuditEntry>[] = [
-  { name: "When", width: "130px", cell: ({ at }) => <Instant at={at} /> },
-  { name: "Who", width: "minmax(80px, 1fr)", cell: ({ by }) => <b>{by}</b> },
-  { name: "What", width: "minmax(90px, 1fr)", cell: What },
-  { name: "On", width: "minmax(120px, 3fr)", cell: Target },
+  { name: "When", width: "130px", narrow: "72px", cell: ({ at }) => <Instant at={at} /> },
+  { name: "Who", width: "minmax(80px, 1fr)", narrow: "minmax(56px, 1fr)", cell: ({ by }) => <b>{by}</b> },
+  { name: "What", width: "minmax(90px, 1fr)", narrow: "minmax(64px, 1fr)", cell: What },
+  { name: "On", width: "minmax(120px, 3fr)", narrow: "minmax(80px, 1.5fr)", cell: Target },
 ];
 
 function What({ verb, refused }: AuditEntry) {

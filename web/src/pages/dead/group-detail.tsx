@@ -136,14 +136,20 @@ function Tally({ title, entries }: { title: string; entries: [string, number][] 
 
 function columnsFor(redrive: ((id: string) => void) | null): Column<FoundTask>[] {
   return [
-    { name: "Task", width: "150px", cell: ({ id }) => <TaskLink id={id} cover /> },
+    { name: "Task", width: "150px", narrow: "minmax(0, 1fr)", cell: ({ id }) => <TaskLink id={id} cover /> },
     {
       name: "Payload",
       width: "minmax(80px, 1fr)",
       wide: true,
       cell: ({ data }) => <span class="code quiet">{preview(data)}</span>,
     },
-    { name: "Died", width: "88px", number: true, cell: ({ endedAt }) => <Ago at={endedAt} /> },
+    {
+      name: "Died",
+      width: "88px",
+      narrow: "84px",
+      number: true,
+      cell: ({ endedAt }) => <Ago at={endedAt} />,
+    },
     {
       ...{ name: "", width: "76px" },
       cell: ({ id }) =>

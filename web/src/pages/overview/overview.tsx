@@ -61,7 +61,13 @@ function Totals() {
 function columnsFor(current: string): Column<QueueRow>[] {
   const sort = (by: string) => ({ by, current, pick: (wanted: string) => filter({ sort: wanted }) });
   return [
-    { name: "Queue", width: "minmax(120px, 2.2fr)", sort: sort("name"), cell: nameOf },
+    {
+      name: "Queue",
+      width: "minmax(120px, 2.2fr)",
+      narrow: "minmax(80px, 1fr)",
+      sort: sort("name"),
+      cell: nameOf,
+    },
     {
       ...{ name: "Last 30 min", width: "minmax(80px, 1fr)", wide: true },
       cell: ({ spark = [], name }) =>

@@ -45,19 +45,26 @@ export function Runs({ pipeline }: { pipeline: string }) {
 
 const COLUMNS: Column<Run>[] = [
   {
-    ...{ name: "Run", width: "minmax(150px, 1fr)" },
+    ...{ name: "Run", width: "minmax(150px, 1fr)", narrow: "minmax(0, 1fr)" },
     cell: ({ id }) => (
       <a class="code cover" href={linkTo(["runs", id])} title={id}>
         {shortId(id)}
       </a>
     ),
   },
-  { name: "State", width: "96px", cell: ({ state }) => <StateBadge state={state} /> },
+  { name: "State", width: "96px", narrow: "80px", cell: ({ state }) => <StateBadge state={state} /> },
   {
     name: "Took",
     width: "88px",
+    narrow: "60px",
     number: true,
     cell: ({ createdAt, endedAt }) => showDuration((endedAt ?? now.value) - createdAt),
   },
-  { name: "Began", width: "96px", number: true, cell: ({ createdAt }) => <Ago at={createdAt} /> },
+  {
+    name: "Began",
+    width: "96px",
+    narrow: "84px",
+    number: true,
+    cell: ({ createdAt }) => <Ago at={createdAt} />,
+  },
 ];

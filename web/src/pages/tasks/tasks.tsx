@@ -91,8 +91,8 @@ function BulkActions({ q }: { q: string }) {
 }
 
 const COLUMNS: Column<FoundTask>[] = [
-  { name: "Task", width: "150px", cell: ({ id }) => <TaskLink id={id} cover /> },
-  { name: "State", width: "92px", cell: ({ state }) => <StateBadge state={state} /> },
+  { name: "Task", width: "150px", narrow: "minmax(0, 1fr)", cell: ({ id }) => <TaskLink id={id} cover /> },
+  { name: "State", width: "92px", narrow: "88px", cell: ({ state }) => <StateBadge state={state} /> },
   {
     ...{ name: "Queue", width: "minmax(90px, 1fr)", wide: true },
     cell: ({ queue }) => <a href={linkTo(["queues", queue])}>{queue}</a>,
@@ -105,7 +105,13 @@ const COLUMNS: Column<FoundTask>[] = [
     wide: true,
     cell: ({ attempt, maxAttempts }) => `${attempt}/${maxAttempts}`,
   },
-  { name: "Added", width: "96px", number: true, cell: ({ createdAt }) => <Ago at={createdAt} /> },
+  {
+    name: "Added",
+    width: "96px",
+    narrow: "84px",
+    number: true,
+    cell: ({ createdAt }) => <Ago at={createdAt} />,
+  },
 ];
 
 function Content({ error, data }: FoundTask) {

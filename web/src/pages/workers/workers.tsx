@@ -67,12 +67,18 @@ async function load(signal: AbortSignal): Promise<Row[]> {
 }
 
 const COLUMNS: Column<Row>[] = [
-  { name: "Worker", width: "minmax(110px, 1.2fr)", cell: ({ name }) => <b>{name}</b> },
-  { name: "Runs now", width: "minmax(150px, 2fr)", cell: Running },
+  {
+    name: "Worker",
+    width: "minmax(110px, 1.2fr)",
+    narrow: "minmax(80px, 1fr)",
+    cell: ({ name }) => <b>{name}</b>,
+  },
+  { name: "Runs now", width: "minmax(150px, 2fr)", narrow: "minmax(110px, 1.3fr)", cell: Running },
   {
     name: "Slots",
     width: "64px",
     number: true,
+    wide: true,
     cell: ({ claims, concurrency }) => `${claims}/${concurrency}`,
   },
   { name: "Queues", width: "minmax(100px, 1.4fr)", wide: true, cell: Queues },
@@ -89,7 +95,7 @@ const COLUMNS: Column<Row>[] = [
     wide: true,
     cell: ({ joinedAt }) => showDuration(Math.max(1_000, now.value - joinedAt)),
   },
-  { name: "Heartbeat", width: "92px", number: true, cell: Heartbeat },
+  { name: "Heartbeat", width: "92px", narrow: "84px", number: true, cell: Heartbeat },
 ];
 
 function Running({ running, claims }: Row) {
