@@ -36,15 +36,14 @@ test("each decision has its own number and at most one page (about 450 words)", 
   expect(long).toEqual([]);
 });
 
-/** Pages that name source files. The renames in CONTRIBUTING name files that do not exist yet. */
+/** Pages that name source files. */
 const namingPages = [...decisions, "ARCHITECTURE.md", "CONTRIBUTING.md"];
-const namingText = (page: string): string => textOf(page).split("### Renames")[0]!;
 const filesIn = (text: string): string[] => [...text.matchAll(/`([\w/.-]+\.ts)`/g)].map((match) => match[1]!);
 
 test("source files that decisions, ARCHITECTURE and CONTRIBUTING name exist", () => {
   const names = new Set(sources.map((path) => basename(path)));
   const missing = namingPages.flatMap((page) =>
-    filesIn(namingText(page))
+    filesIn(textOf(page))
       .filter((path) => (path.includes("/") ? !exists(path) : !names.has(path)))
       .map((path) => `${page}: ${path}`),
   );
@@ -53,7 +52,7 @@ test("source files that decisions, ARCHITECTURE and CONTRIBUTING name exist", ()
 
 test("folders and pages that ARCHITECTURE and CONTRIBUTING name exist", () => {
   const missing = ["ARCHITECTURE.md", "CONTRIBUTING.md"].flatMap((page) =>
-    [...namingText(page).matchAll(/`((?:src|test|docs)\/[\w/.-]*?)\/?`/g)]
+    [...textOf(page).matchAll(/`((?:src|test|docs)\/[\w/.-]*?)\/?`/g)]
       .map((match) => match[1]!)
       .filter(
         (path) => !path.endsWith(".ts") && found(path).length === 0 && found(`${path}.test.ts`).length === 0,

@@ -326,7 +326,7 @@ async function retried(engine: Engine, names: string[], groupKey?: string): Prom
 
 test("nothing of a queue starts that is held back while a claim has found it open", async () => {
   const { place, here, there, task } = await onceHeld();
-  const pause = await pauseAt(place, "own", "reviewed IS NULL");
+  const pause = await pauseAt(place, "ready_sticky", "reviewed IS NULL");
   const claiming = claimAll(there);
   await pause.reached();
   await held(here, task, 60_000);
@@ -337,7 +337,7 @@ test("nothing of a queue starts that is held back while a claim has found it ope
 test("nor where a task of it that was retried stands beside the line", async () => {
   const { place, here, there, task } = await onceHeld();
   await retried(here, ["2"]);
-  const pause = await pauseAt(place, "own", "reviewed IS NULL");
+  const pause = await pauseAt(place, "ready_sticky", "reviewed IS NULL");
   const claiming = claimAll(there, { worker: "other" });
   await pause.reached();
   await held(here, task, 60_000);
@@ -371,7 +371,7 @@ test("a group's task that nobody is kept from any more, while its queue gets a l
   await client.query("BEGIN");
   // As another process does that finds them kept for long enough.
   await client.query(`
-    WITH opened AS (DELETE FROM ${schema}.kept RETURNING queue, rank, pos, task, failures, special, group_key)
+    WITH opened AS (DELETE FROM ${schema}.ready_elsewhere RETURNING queue, rank, pos, task, failures, special, group_key)
     INSERT INTO ${schema}.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`);
   const declaring = run(here, { verb: "declare", queue: "work", policy: { groups: { concurrency: 1 } } });
   await untilOneWaits(client, schema);

@@ -234,7 +234,19 @@ test("tables in which rows come and go are cleared away soon", async () => {
        AND reloptions @> '{autovacuum_vacuum_scale_factor=0.02,autovacuum_vacuum_threshold=5000,autovacuum_vacuum_cost_delay=0}'`,
     [schema],
   );
-  const hot = ["claim", "delta", "event", "floor", "gate", "inbox", "kept", "lane", "notice", "own", "ready"];
+  const hot = [
+    "claim",
+    "delta",
+    "event",
+    "floor",
+    "gate",
+    "inbox",
+    "lane",
+    "notice",
+    "ready",
+    "ready_elsewhere",
+    "ready_sticky",
+  ];
   expect(rows.map(({ name }) => name).toSorted()).toEqual([...hot, "scheduled", "session", "ttl", "waiting"]);
 });
 

@@ -46,7 +46,7 @@ test("a worker that rejoins waits for the gate of a queue that keeps tasks for i
   await run(here, { verb: "add", tasks: [named("1", "g")] });
   await run(here, done((await claimAll(here, { session }))[0]!));
   await run(here, { verb: "add", tasks: [named("2", "g")] });
-  const { rows } = await looking.query<{ queue: number }>(`SELECT queue FROM ${schema}.own`);
+  const { rows } = await looking.query<{ queue: number }>(`SELECT queue FROM ${schema}.ready_sticky`);
   // As where a policy that is not sticky has been adopted meanwhile.
   await looking.query(`UPDATE ${schema}.lane SET session = NULL`);
   // As whoever pulls tasks of a group back, which its policy no longer lets start.
@@ -57,7 +57,7 @@ test("a worker that rejoins waits for the gate of a queue that keeps tasks for i
   expect(await Promise.race([rejoined, untilOneWaits(looking, gate).then(() => "waits")])).toBe("waits");
   await locking.query("COMMIT");
   const moved = await rejoining;
-  const { rows: own } = await looking.query(`SELECT session::int4 FROM ${schema}.own`);
+  const { rows: own } = await looking.query(`SELECT session::int4 FROM ${schema}.ready_sticky`);
   expect(own).toEqual([{ session: moved.session }]);
 });
 
@@ -95,7 +95,7 @@ test("none of a group that is held back starts, not even one that nobody is kept
   await locking.query("BEGIN");
   const opened = await locking.query(
     `WITH opened AS (
-       DELETE FROM ${schema}.kept RETURNING queue, rank, pos, task, failures, special, group_key)
+       DELETE FROM ${schema}.ready_elsewhere RETURNING queue, rank, pos, task, failures, special, group_key)
      INSERT INTO ${schema}.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`,
   );
   expect(opened.rowCount).toBe(1);

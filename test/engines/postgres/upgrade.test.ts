@@ -28,7 +28,7 @@ test.each([1, 14, 99])(
     await expect(place.open()).rejects.toMatchObject({
       code: "UNSUPPORTED",
       message: expect.stringMatching(
-        /before its first release \(version \d+; this one reads 100 and later\).*Export it/,
+        /before its first release \(version \d+; this one reads 101 and later\).*Export it/,
       ),
     });
   },

@@ -145,7 +145,7 @@ test("a queue that is dropped takes its lanes and its gate along", () => {
   const [grouped, free] = claim(session);
   settle(grouped!);
   settle(free!, HOLD);
-  expect([count("lane"), count("gate"), count("own")]).toEqual([1, 1, 1]);
+  expect([count("lane"), count("gate"), count("ready_sticky")]).toEqual([1, 1, 1]);
   ask({ verb: "drop", queue: QUEUE, limit: 100 });
-  expect([count("lane"), count("gate"), count("own")]).toEqual([0, 0, 0]);
+  expect([count("lane"), count("gate"), count("ready_sticky")]).toEqual([0, 0, 0]);
 });

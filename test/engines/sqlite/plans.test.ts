@@ -39,7 +39,7 @@ const EXCEPTIONS: [sql: RegExp, reason: string][] = [
   ],
   [/run_part CROSS JOIN dead/, "the dead parts of one run, in their order, when somebody asks for its end"],
   [
-    /FROM own WHERE queue = \? AND \(rank, pos\)/,
+    /FROM ready_sticky WHERE queue = \? AND \(rank, pos\)/,
     "a page of what is kept for single workers, in the order of all",
   ],
   [/UNION ALL.*coalesce\(task\.pos, task\.seq\) <=/s, "purge looks at when each came, and removes it"],

@@ -13,7 +13,7 @@ import type { Op } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { aboveFloor } from "../line/floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
-import { TASK_OF } from "../statements/look-up.ts";
+import { nameGroupsInLine } from "../line/enter-line.ts";
 import { newest } from "../statements/newest.ts";
 import type { QueueGate } from "./limits.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -23,8 +23,8 @@ import type { Tx } from "../transaction/tx.ts";
 const RUNNING = `SELECT count(*)::int4 AS running FROM dibs.claim WHERE queue = $1 AND counted`;
 const HAS_LINE = `
   SELECT EXISTS (SELECT 1 FROM dibs.ready WHERE queue = $1 AND ${aboveFloor("$1")})
-    OR EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $1 AND ${aboveFloor("$1", "kept")})
-    OR EXISTS (SELECT 1 FROM dibs.own WHERE queue = $1) AS some`;
+    OR EXISTS (SELECT 1 FROM dibs.ready_elsewhere WHERE queue = $1 AND ${aboveFloor("$1", "ready_elsewhere")})
+    OR EXISTS (SELECT 1 FROM dibs.ready_sticky WHERE queue = $1) AS some`;
 
 /** With what is known of the gate, which is ours from here on. */
 export async function allowanceFor(tx: Tx, queue: Queue): Promise<{ gate: QueueGate; allowance: Allowance }> {
@@ -115,12 +115,6 @@ function putGate(tx: Tx, queue: Queue): void {
   tx.queues.noteLimited(queue);
 }
 
-const NAME_GROUPS = (table: string): string => `
-  UPDATE dibs.${table} SET group_key = named.group_key
-  FROM (
-    SELECT line.ctid AS place, task.group_key FROM dibs.${table} AS line CROSS JOIN ${TASK_OF("line", "group_key")}
-    WHERE line.queue = $1 AND line.special AND line.group_key IS NULL AND task.group_key IS NOT NULL) AS named
-  WHERE ${table}.ctid = named.place`;
 const COUNT_CLAIMS = `UPDATE dibs.claim SET counted = true WHERE queue = $1 AND NOT counted`;
 
 /** Its policy is another one now. What was done while there were no such limits is brought into their books. */
@@ -133,7 +127,7 @@ export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"])
   if (isFirst || caps || changesGroups(before, policy)) tx.needExclusive();
   tx.limits.reread();
   if (isFirst) putGate(tx, queue);
-  if (governs) for (const table of ["ready", "kept"]) tx.send(NAME_GROUPS(table), queue.id);
+  if (governs) nameGroupsInLine(tx, queue);
   if (caps) tx.send(COUNT_CLAIMS, queue.id);
 }
 
@@ -159,7 +153,7 @@ export function gatesOf(tx: Tx, ops: readonly Op[]): number[] {
 const IS_OPEN = `
   SELECT 1 FROM dibs.gate
   WHERE ${newest("gate", "$1")} AND meter IS NULL AND wake_at IS NULL AND reviewed IS NULL AND coalesce(held_until, 0) <= $2
-    AND NOT EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = gate.queue OFFSET 0)`;
+    AND NOT EXISTS (SELECT 1 FROM dibs.ready_sticky WHERE ready_sticky.queue = gate.queue OFFSET 0)`;
 
 /** Its limits are things of the past: whoever claims from it need not ask any further. */
 export async function hasNoLimits(tx: Tx, queue: Queue): Promise<boolean> {

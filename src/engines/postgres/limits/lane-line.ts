@@ -1,12 +1,11 @@
 import { governsGroups, groupOrder, putsUrgentFirst } from "../../../core/policy.ts";
 import { earliestStart } from "../../../core/rate.ts";
 import { FIRST_RANK } from "../../../core/task.ts";
-import { keptFrom } from "../line/elsewhere.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Lane } from "./limits.ts";
 import { deleteEach, lookUp, TASK_OF } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
-import type { Line } from "../line/find-task.ts";
+import { enterLine, type Line } from "../line/enter-line.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -100,7 +99,7 @@ export async function fillLanes(tx: Tx, queue: Queue, keys: readonly string[]): 
   const waiting = await firstWaiting(tx, queue, lanes);
   const risers = lanes.flatMap((lane) => rising(tx, lane, waiting.get(lane.key) ?? []));
   await givePlaces(tx, queue, risers);
-  await enterLine(tx, queue, risers);
+  await enterLineOfLanes(tx, queue, risers);
 }
 
 /** Where groups take turns each goes to the tail. */
@@ -133,21 +132,8 @@ const TAKE_WAITING = deleteEach(
   `unnest($2::text[], $3::int8[]) AS old (group_key, pos)`,
   `waiting.queue = $1 AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos`,
 );
-const INSERT_READY = `
-  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key)
-  SELECT $1, rank, pos, task, failures, true, group_key
-  FROM unnest($2::int2[], $3::int8[], $4::int8[], $5::int2[], $6::text[]) AS each (rank, pos, task, failures, group_key)`;
-const INSERT_OWN = `
-  INSERT INTO dibs.own (queue, rank, pos, task, failures, special, group_key, session)
-  SELECT $1, rank, pos, task, failures, true, group_key, session
-  FROM unnest($2::int2[], $3::int8[], $4::int8[], $5::int2[], $6::text[], $7::int8[])
-    AS each (rank, pos, task, failures, group_key, session)`;
-const INSERT_KEPT = `
-  INSERT INTO dibs.kept (queue, rank, pos, task, failures, special, group_key, until, avoid)
-  VALUES ($1, $2, $3, $4, $5, true, $6, $7, $8)`;
-
-/** Those that have a row among those that wait are taken from there. */
-export async function enterLine(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<void> {
+/** Promoted tasks enter the line. Those that waited leave their rows there. */
+export async function enterLineOfLanes(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<void> {
   if (risers.length === 0) return;
   tx.limits.risen += risers.length;
   const stored = risers.filter(({ waiter }) => waiter.waits).map(({ waiter }) => waiter);
@@ -161,40 +147,13 @@ export async function enterLine(tx: Tx, queue: Queue, risers: readonly PromotedT
     tx.counters.count(queue, "waiting", -stored.length);
   }
   const owners = await ownersAmong(tx, queue, risers);
-  const open: PromotedTask[] = [];
-  const owned: PromotedTask[] = [];
-  for (const riser of risers) {
-    const { waiter, place } = riser;
-    const avoid = await keptFrom(tx, queue, waiter.task, waiter.failures);
-    if (avoid) {
-      const until = tx.now + queue.policy.elsewhere;
-      const { rank, task, failures, key } = waiter;
-      tx.send(INSERT_KEPT, queue.id, rank, place, task, failures, key, until, JSON.stringify(avoid));
-      tx.floors.lowerTime("kept", until);
-      tx.floors.lower(queue, rank, place);
-    } else if (riser.lane.session !== null && owners.has(riser.lane.session)) owned.push(riser);
-    else {
-      open.push(riser);
-      tx.floors.lower(queue, waiter.rank, place);
-    }
-  }
-  if (open.length > 0) tx.send(INSERT_READY, queue.id, ...columnsOf(open));
-  if (owned.length > 0) {
-    const sessions = numbers(owned.map(({ lane }) => lane.session!));
-    tx.send(INSERT_OWN, queue.id, ...columnsOf(owned), sessions);
-  }
-  tx.counters.count(queue, "ready", risers.length);
-  tx.batch.hintReady(queue, risers.length);
-}
-
-function columnsOf(risers: PromotedTask[]): [string, string, string, string, string[]] {
-  return [
-    numbers(risers.map(({ waiter }) => waiter.rank)),
-    numbers(risers.map(({ place }) => place)),
-    numbers(risers.map(({ waiter }) => waiter.task)),
-    numbers(risers.map(({ waiter }) => waiter.failures)),
-    risers.map(({ waiter }) => waiter.key),
-  ];
+  await enterLine(
+    tx,
+    risers.map(({ waiter: { task: seq, rank, failures, key: laneKey }, place: pos, lane: { session } }) => ({
+      ...{ queue, rank, pos, seq, failures, special: true, laneKey },
+      sticksTo: session !== null && owners.has(session) ? session : null,
+    })),
+  );
 }
 
 const LIVE_OWNERS = `
@@ -233,7 +192,7 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
   // One of several heads has to ask again.
   if (task.blocksGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     lane.line++;
-    await enterLine(tx, queue, [{ lane, waiter, place: pos }]);
+    await enterLineOfLanes(tx, queue, [{ lane, waiter, place: pos }]);
     return "ready";
   }
   if (task.blocksGroup) giveUp(lane);
@@ -244,7 +203,7 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
     tx.counters.count(queue, "waiting", 1);
   } else task.blocksGroup = true;
   await givePlaces(tx, queue, risers);
-  await enterLine(tx, queue, risers);
+  await enterLineOfLanes(tx, queue, risers);
   return waiter.rises ? "ready" : "waiting";
 }
 
@@ -279,7 +238,7 @@ export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number)
   lane.changed = true;
   const rows: { task: number; rank: number; failures: number }[] = [];
   // The line of all last: what is kept for some comes to stand there without the gate, and is met there then.
-  for (const table of ["kept", "own", "ready"])
+  for (const table of ["ready_elsewhere", "ready_sticky", "ready"])
     rows.push(...(await tx.take<(typeof rows)[0]>(OUT_OF_LINE(table), queue.id, key)));
   if (rows.length === 0) return;
   tx.send(
@@ -307,7 +266,7 @@ export interface InLine {
   cost: number | null;
 }
 
-const IN_LINE = (["ready", "kept", "own"] as const)
+const IN_LINE = (["ready", "ready_elsewhere", "ready_sticky"] as const)
   .map(
     (table) => `
   SELECT '${table}' AS "table", wanted.key, ${table}.rank, ${table}.pos AS place, ${table}.task,
@@ -338,7 +297,7 @@ const PULL_BACK = (table: Line): string => `
 export async function removeFromLine(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {
   const left = new Map(rows.map((row) => [row.task, row]));
   // The line of all last, and for all that are left: what is kept for some comes to stand there without the gate.
-  for (const table of ["kept", "own", "ready"] as const) {
+  for (const table of ["ready_elsewhere", "ready_sticky", "ready"] as const) {
     const its = [...left.values()].filter((row) => table === "ready" || row.table === table);
     if (its.length === 0) continue;
     const ranks = numbers(its.map(({ rank }) => rank));

@@ -76,7 +76,7 @@ const IN_LINE = (table: string): string => `
 // Locked too, for those who began before the queue had limits.
 const LANES = `
   SELECT lane.group_key, holders, session, meter, held_until, wake_at,
-    CASE WHEN $3::bool THEN ${["ready", "kept", "own"].map(IN_LINE).join(" + ")} ELSE 0 END::int4 AS line
+    CASE WHEN $3::bool THEN ${["ready", "ready_elsewhere", "ready_sticky"].map(IN_LINE).join(" + ")} ELSE 0 END::int4 AS line
   FROM (SELECT key FROM unnest($2::text[]) AS listed (key) ORDER BY key COLLATE "C") AS wanted
   CROSS JOIN ${lookUp("lane", `lane.queue = $1 AND lane.group_key = wanted.key COLLATE "C"`, { lock: "FOR UPDATE" })}`;
 const WRITE_LANES = `

@@ -11,12 +11,10 @@ const LIVE_WORKERS = `
   SELECT session.worker FROM dibs.serving JOIN dibs.session ON ${newest("session", "serving.session")}
   WHERE serving.queue = $1 AND session.heartbeat_at + session.lease > $2`;
 
-/** A failed task is kept from the workers that failed it, where there is another one. */
-export async function keptFrom(
+/** The workers that a failed task avoids for a while: those that failed it, if another one serves its queue. */
+export async function avoidedBy(
   tx: Tx,
-  queue: Queue,
-  seq: number,
-  failures: number,
+  { queue, seq, failures }: { queue: Queue; seq: number; failures: number },
 ): Promise<string[] | null> {
   if (failures === 0 || queue.policy.elsewhere <= 0) return null;
   let workers = tx.batch.workers.get(queue.name);

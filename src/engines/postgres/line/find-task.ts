@@ -5,6 +5,7 @@ import { StaleRead } from "../connection/batch-conflicts.ts";
 import { RANK } from "../statements/rank.ts";
 import { fromText } from "../statements/text.ts";
 import { processInboxFromFront, processInboxOf } from "./inbox.ts";
+import type { Line } from "./enter-line.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
@@ -16,9 +17,6 @@ export type Place =
   | { state: "parked"; due: number; signal: string }
   | { state: "waiting" }
   | { state: EndState };
-
-/** Where ready tasks stand: in the line of all, or beside it for those who may have them. */
-export type Line = "ready" | "kept" | "own";
 
 /** A task and where it stands; what a move needs is filled in from there. */
 export interface Found extends TransitionTask {
@@ -37,7 +35,7 @@ const FIND = (more: { columns: string; joins: string }): string => `
     verifying.fence AS verifying, verifying.failures AS verifying_failures, verifying.worker AS verifying_worker,
     verifying.started_at AS verifying_started_at,
     ended.state AS ended, dead.task AS dead,
-    ready.failures AS ready_failures, kept.failures AS kept_failures,
+    ready.failures AS ready_failures, ready_elsewhere.failures AS elsewhere_failures,
     scheduled.due, scheduled.failures AS scheduled_failures, scheduled.blocks_group, scheduled.signal,
     waiting.failures AS waiting_failures${more.columns}
   FROM unnest($1::int8[]) WITH ORDINALITY AS wanted (seq, i)
@@ -47,7 +45,7 @@ const FIND = (more: { columns: string; joins: string }): string => `
   LEFT JOIN ${lookUp("ended", { task: "task.seq" })} ON true
   LEFT JOIN ${lookUp("dead", { task: "task.seq" })} ON true
   LEFT JOIN ${lookUp("ready", IN_PLACE("ready"))} ON true
-  LEFT JOIN ${lookUp("kept", IN_PLACE("kept"))} ON true
+  LEFT JOIN ${lookUp("ready_elsewhere", IN_PLACE("ready_elsewhere"))} ON true
   LEFT JOIN ${lookUp("scheduled", { queue: "task.queue", pos: "coalesce(task.pos, task.seq)" })} ON true
   LEFT JOIN ${lookUp(
     "waiting",
@@ -65,9 +63,9 @@ const BY_GROUP = (name: string, table: Line): string => `
   )} ON true`;
 const FIND_LIMITED = FIND({
   columns: `,
-    turn.pos AS turn_pos, turn.failures AS turn_failures, kept_turn.pos AS kept_turn_pos,
-    kept_turn.failures AS kept_turn_failures, own.pos AS own_pos, own.failures AS own_failures, stepped_aside.task AS stepped_aside`,
-  joins: `${BY_GROUP("turn", "ready")} ${BY_GROUP("kept_turn", "kept")} ${BY_GROUP("own", "own")}
+    turn.pos AS turn_pos, turn.failures AS turn_failures, elsewhere_turn.pos AS elsewhere_turn_pos,
+    elsewhere_turn.failures AS elsewhere_turn_failures, ready_sticky.pos AS sticky_pos, ready_sticky.failures AS sticky_failures, stepped_aside.task AS stepped_aside`,
+  joins: `${BY_GROUP("turn", "ready")} ${BY_GROUP("elsewhere_turn", "ready_elsewhere")} ${BY_GROUP("ready_sticky", "ready_sticky")}
   LEFT JOIN ${lookUp("stepped_aside", `stepped_aside.task = task.seq`)} ON true`,
 });
 
@@ -98,7 +96,7 @@ interface FoundRow {
   ended: Exclude<EndState, "dead"> | null;
   dead: number | null;
   ready_failures: number | null;
-  kept_failures: number | null;
+  elsewhere_failures: number | null;
   due: number | null;
   scheduled_failures: number;
   blocks_group: boolean;
@@ -106,10 +104,10 @@ interface FoundRow {
   waiting_failures: number | null;
   turn_pos?: number | null;
   turn_failures?: number | null;
-  kept_turn_pos?: number | null;
-  kept_turn_failures?: number | null;
-  own_pos?: number | null;
-  own_failures?: number | null;
+  elsewhere_turn_pos?: number | null;
+  elsewhere_turn_failures?: number | null;
+  sticky_pos?: number | null;
+  sticky_failures?: number | null;
   stepped_aside?: number | null;
 }
 
@@ -223,11 +221,13 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
 
 function lineOf(row: FoundRow): { table: Line; pos: number; failures: number } | undefined {
   if (row.ready_failures !== null) return { table: "ready", pos: row.pos, failures: row.ready_failures };
-  if (row.kept_failures !== null) return { table: "kept", pos: row.pos, failures: row.kept_failures };
+  if (row.elsewhere_failures !== null)
+    return { table: "ready_elsewhere", pos: row.pos, failures: row.elsewhere_failures };
   if (row.turn_pos != null) return { table: "ready", pos: row.turn_pos, failures: row.turn_failures! };
-  if (row.kept_turn_pos != null)
-    return { table: "kept", pos: row.kept_turn_pos, failures: row.kept_turn_failures! };
-  if (row.own_pos != null) return { table: "own", pos: row.own_pos, failures: row.own_failures! };
+  if (row.elsewhere_turn_pos != null)
+    return { table: "ready_elsewhere", pos: row.elsewhere_turn_pos, failures: row.elsewhere_turn_failures! };
+  if (row.sticky_pos != null)
+    return { table: "ready_sticky", pos: row.sticky_pos, failures: row.sticky_failures! };
   return undefined;
 }
 

@@ -1,10 +1,11 @@
 import type { TaskState } from "../../../core/task.ts";
 import { type Join, joinGroups } from "../limits/add-to-lanes.ts";
-import { enterLine } from "../limits/lane-line.ts";
+import { enterLineOfLanes } from "../limits/lane-line.ts";
 import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";
 import { numbers } from "../statements/text.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
+import { enterLineAsNew } from "./enter-line.ts";
 import { isSpecial } from "./line.ts";
 
 /**
@@ -33,10 +34,6 @@ export interface NewTaskRow {
   joining?: Join;
 }
 
-const INSERT_READY = `
-  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-  SELECT queue, rank, pos, seq, 0, special
-  FROM unnest($1::int4[], $2::int2[], $3::int8[], $4::int8[], $5::bool[]) AS each (queue, rank, pos, seq, special)`;
 const INSERT_SCHEDULED = `
   INSERT INTO dibs.scheduled (queue, pos, task, due, failures, blocks_group)
   SELECT queue, pos, seq, due, 0, false
@@ -56,18 +53,20 @@ export async function enterFirstState(tx: Tx, tasks: NewTaskRow[]): Promise<Map<
     tasks.filter((each) => each.expiresAt !== null),
   );
   // A task that joins a group with limits enters the line below, together with the tasks that it promotes.
-  writeReady(
+  const ready = inState("ready").filter(({ joining }) => !joining);
+  enterLineAsNew(
     tx,
-    inState("ready").filter(({ joining }) => !joining),
+    ready.map((each) => ({ ...each, failures: 0, special: isSpecial(each), isLast: each.index >= 0 })),
   );
   writeScheduled(tx, inState("scheduled"));
   writeWaiting(tx, inState("waiting"));
-  for (const [{ queue, joining }, state] of states) {
-    if (!joining || state !== "ready") tx.counters.count(queue, state, 1);
+  for (const [{ queue }, state] of states) {
+    if (state !== "ready") tx.counters.count(queue, state, 1);
   }
   // After the waiting tasks are written: some of them may be promoted here.
   const promoted = tasks.flatMap(({ joining }) => joining?.risers ?? []);
-  for (const [queue, its] of Map.groupBy(promoted, ({ lane }) => lane.queue)) await enterLine(tx, queue, its);
+  for (const [queue, its] of Map.groupBy(promoted, ({ lane }) => lane.queue))
+    await enterLineOfLanes(tx, queue, its);
   return states;
 }
 
@@ -98,17 +97,6 @@ function writeTtl(tx: Tx, tasks: NewTaskRow[]): void {
   tx.put(INSERT_TTL, ends, numbersOf(tasks));
   tx.floors.lowerTime("ttl", least(ends));
   tx.batch.noteDue(least(ends));
-}
-
-function writeReady(tx: Tx, tasks: NewTaskRow[]): void {
-  if (tasks.length === 0) return;
-  const special = tasks.map(isSpecial);
-  tx.put(INSERT_READY, queuesOf(tasks), ranksOf(tasks), positionsOf(tasks), numbersOf(tasks), special);
-  for (const { queue, rank, pos, index } of tasks) {
-    tx.batch.hintReady(queue);
-    // A new task is the last of its line, except for those with a higher priority and those with an old number.
-    if (rank < 0 || index < 0) tx.floors.lower(queue, rank, pos);
-  }
 }
 
 function writeScheduled(tx: Tx, tasks: NewTaskRow[]): void {

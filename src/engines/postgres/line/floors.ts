@@ -19,7 +19,15 @@ export interface Position {
 }
 
 /** A queue's line is known by the queue's number; these are of the whole store, in the order of time. */
-export const TIMES = { scheduled: -1, kept: -2, ttl: -3, hand: -4, session: -5, gate: -6, lane: -7 } as const;
+export const TIMES = {
+  scheduled: -1,
+  ready_elsewhere: -2,
+  ttl: -3,
+  hand: -4,
+  session: -5,
+  gate: -6,
+  lane: -7,
+} as const;
 
 export type TimeLine = keyof typeof TIMES;
 
@@ -30,7 +38,7 @@ const floorOf = (line: string, columns: string): string =>
 const valueOf = (line: string, column: "rank" | "pos"): string => `(${floorOf(line, `floor.${column}`)})`;
 
 /** To be said in a look at one queue's line, and at those that are kept beside it. No rank is as low as the lowest there is. */
-export const aboveFloor = (queue: string, table: "ready" | "kept" = "ready"): string =>
+export const aboveFloor = (queue: string, table: "ready" | "ready_elsewhere" = "ready"): string =>
   `(${table}.rank, ${table}.pos) >= (coalesce(${valueOf(queue, "rank")}, '-32768'::int2), coalesce(${valueOf(queue, "pos")}, 0))`;
 
 /** To be said of the column by which such a line is ordered. */
@@ -89,7 +97,7 @@ function isBelow(a: Position, b: Position): boolean {
 /** By what these are ordered. */
 const ORDER: Record<TimeLine, { table: string; column: string; only?: string }> = {
   scheduled: { table: "scheduled", column: "due" },
-  kept: { table: "kept", column: "until" },
+  ready_elsewhere: { table: "ready_elsewhere", column: "until" },
   ttl: { table: "ttl", column: "expires_at" },
   hand: { table: "claim", column: "deadline", only: "session IS NULL" },
   session: { table: "session", column: "(heartbeat_at + lease)" },
@@ -104,7 +112,7 @@ const times = (select: (line: TimeLine, order: { column: string; from: string })
     )
     .join(" UNION ALL ");
 
-const headOf = (table: "ready" | "kept", queue: string, from = aboveFloor(queue, table)): string =>
+const headOf = (table: "ready" | "ready_elsewhere", queue: string, from = aboveFloor(queue, table)): string =>
   `(SELECT rank, pos FROM dibs.${table} WHERE ${table}.queue = ${queue} AND ${from} ORDER BY rank, pos LIMIT 1)`;
 
 // New tasks come last and lower nothing, unless their priority is a high one: the floor stays below what they may get.
@@ -116,7 +124,7 @@ const RAISE = `
     FROM unnest($1::text[]) AS wanted (name) JOIN dibs.queue ON queue.name = wanted.name COLLATE "C"
     CROSS JOIN (SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM dibs.seq) AS last
     LEFT JOIN LATERAL (
-      ${headOf("ready", "queue.id")} UNION ALL ${headOf("kept", "queue.id")} ORDER BY rank, pos LIMIT 1) AS head ON true
+      ${headOf("ready", "queue.id")} UNION ALL ${headOf("ready_elsewhere", "queue.id")} ORDER BY rank, pos LIMIT 1) AS head ON true
     UNION ALL ${times(
       (line, { column, from }) => `
     SELECT ${TIMES[line]}, 0,
@@ -171,7 +179,7 @@ export const BELOW_FLOORS = `
   WITH floor AS MATERIALIZED (
     SELECT DISTINCT ON (line) line, rank, pos FROM dibs.floor ORDER BY line, n DESC, rank, pos)
   SELECT floor.line, head.rank, head.pos FROM floor CROSS JOIN LATERAL (
-    ${headOf("ready", "floor.line", "true")} UNION ALL ${headOf("kept", "floor.line", "true")} ORDER BY rank, pos LIMIT 1) AS head
+    ${headOf("ready", "floor.line", "true")} UNION ALL ${headOf("ready_elsewhere", "floor.line", "true")} ORDER BY rank, pos LIMIT 1) AS head
   WHERE floor.line > 0 AND (head.rank, head.pos) < (floor.rank, floor.pos)
   UNION ALL
   SELECT floor.line, 0, head.pos FROM floor JOIN (${times(

@@ -1,4 +1,4 @@
-import { becomeReady } from "./become-ready.ts";
+import { promoteFirst } from "./enter-line.ts";
 import {
   DELETE_LANES,
   type Lane,
@@ -7,7 +7,6 @@ import {
   laneName,
   type LaneRow,
   lanesListed,
-  LISTED_LANES,
 } from "../limits/lanes.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -24,55 +23,10 @@ import type { Tx } from "../transaction/tx.ts";
  *   commit, by a note in the inbox.
  */
 
-interface RisenRow extends LaneRow {
-  rank: number;
-  pos: number;
-  task: number;
-  failures: number;
-}
-
-// Rows are locked in one order everywhere, as those that are purged. A task that has failed may belong into the
-// retry-elsewhere line: it stepped aside, or was imported.
-const RISE = `
-  WITH next AS MATERIALIZED (
-    SELECT first.place
-    FROM (${LISTED_LANES}) AS wanted
-    CROSS JOIN LATERAL (
-      SELECT ctid AS place FROM dibs.waiting
-      WHERE waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C"
-      ORDER BY pos LIMIT 1 FOR UPDATE) AS first
-  ), risen AS (
-    DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (SELECT place FROM next))
-    RETURNING queue, group_key, rank, pos, task, failures
-  ), lined AS (
-    INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-    SELECT queue, rank, pos, task, 0, true FROM risen WHERE failures = 0)
-  SELECT queue, group_key, rank, pos, task, failures FROM risen`;
-
 /** The heads of these have ended: the next ones take their turns. */
 export async function freeGroups(tx: Tx, lanes: readonly Lane[]): Promise<void> {
   if (lanes.length === 0) return;
-  for (const lane of await rise(tx, lanes)) tx.batch.idleLanes.set(laneName(lane), lane);
-}
-
-/** Answers those in which nobody waits. */
-async function rise(tx: Tx, lanes: readonly Lane[]): Promise<Lane[]> {
-  const rows = await tx.take<RisenRow>(RISE, ...laneColumns(lanes));
-  const risen = new Set<string>();
-  for (const row of rows) {
-    const { rank, pos, failures } = row;
-    const queue = tx.queues.of(row.queue);
-    risen.add(laneName(laneFrom(row)));
-    tx.counters.count(queue, "waiting", -1);
-    if (failures > 0) {
-      await becomeReady(tx, { queue, rank, pos, seq: row.task, failures, special: true });
-      continue;
-    }
-    tx.floors.lower(queue, rank, pos);
-    tx.counters.count(queue, "ready", 1);
-    tx.batch.hintReady(queue);
-  }
-  return lanes.filter((lane) => !risen.has(laneName(lane)));
+  for (const lane of await promoteFirst(tx, lanes)) tx.batch.idleLanes.set(laneName(lane), lane);
 }
 
 const LOCK = `
@@ -90,7 +44,7 @@ export async function forgetIdleLanes(tx: Tx): Promise<void> {
   tx.batch.idleLanes.clear();
   const locked = (await tx.all<LaneRow>(LOCK, ...laneColumns(lanes))).map(laneFrom);
   // Whoever stood behind its head before we had it has committed, and is seen by now.
-  const idle = locked.length > 0 ? await rise(tx, locked) : [];
+  const idle = locked.length > 0 ? await promoteFirst(tx, locked) : [];
   if (idle.length > 0) tx.put(DELETE_LANES, ...laneColumns(idle));
   const ours = new Set(locked.map(laneName));
   const busy = lanes.filter((lane) => !ours.has(laneName(lane)));

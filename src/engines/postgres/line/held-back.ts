@@ -16,9 +16,9 @@ const LOOK = `
     SELECT task, rank FROM (
       (SELECT 0 AS standing, task, rank FROM dibs.ready WHERE queue = $1 AND ${aboveFloor("$1")} ORDER BY rank, pos LIMIT 1)
       UNION ALL
-      (SELECT 1, task, rank FROM dibs.kept WHERE queue = $1 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT 1)
+      (SELECT 1, task, rank FROM dibs.ready_elsewhere WHERE queue = $1 AND ${aboveFloor("$1", "ready_elsewhere")} ORDER BY rank, pos LIMIT 1)
       UNION ALL
-      (SELECT 2, task, rank FROM dibs.own WHERE queue = $1 ORDER BY rank, pos LIMIT 1)
+      (SELECT 2, task, rank FROM dibs.ready_sticky WHERE queue = $1 ORDER BY rank, pos LIMIT 1)
     ) AS line ORDER BY standing LIMIT 1
   ) AS first ON true LEFT JOIN dibs.task ON task.seq = first.task
   WHERE ${newest("gate", "$1")}`;

@@ -12,7 +12,7 @@ import {
   type Wait,
 } from "../../../core/transition.ts";
 import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/verification.ts";
-import { becomeReady } from "./become-ready.ts";
+import { enterLine } from "./enter-line.ts";
 import { freeGroups } from "./free-groups.ts";
 import { correctCost } from "../limits/gates.ts";
 import { askedBy } from "./verifying-tasks.ts";
@@ -90,7 +90,7 @@ export async function enter(tx: Tx, task: TransitionTask): Promise<"ready" | "wa
   if (task.groupKey !== null && !task.blocksGroup) {
     if (!(await takeLane(tx, task))) return waitBehindHead(tx, task);
   }
-  await becomeReady(tx, { ...task, special: isSpecial(task) });
+  await enterLine(tx, [{ ...task, special: isSpecial(task) }]);
   return "ready";
 }
 

@@ -2,13 +2,14 @@ import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
 import { butForBusy, firstDue, firstFree, noteMoreDue, withGates, withRuns } from "./first-due.ts";
 import { cancelRestOfRuns } from "./cancel.ts";
+import { endRetryElsewhere, releaseSticky } from "./enter-line.ts";
 import { notify } from "./notices.ts";
 import { sinceFloor } from "./floors.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { fillLanes } from "../limits/lane-line.ts";
 import { end, fail, type Held } from "./line.ts";
-import { deleteEach, TASK_OF } from "../statements/look-up.ts";
+import { TASK_OF } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
 import { findMany } from "./find-task.ts";
 import { DUE, type DueRow, promote } from "./promote.ts";
@@ -26,7 +27,7 @@ export interface NextDue {
   session: number | null;
   hand: number | null;
   due: number | null;
-  kept: number | null;
+  elsewhere: number | null;
   ttl: number | null;
   /** Groups and queues of which more may start. */
   wake?: number | null;
@@ -38,7 +39,7 @@ const HORIZON_WITH = (more: string): string => `
     (SELECT min(heartbeat_at + lease) FROM dibs.session WHERE ${sinceFloor("session", "heartbeat_at + lease")}) AS session,
     (SELECT min(deadline) FROM dibs.claim WHERE session IS NULL AND ${sinceFloor("hand", "deadline")}) AS hand,
     (SELECT min(due) FROM dibs.scheduled WHERE ${sinceFloor("scheduled", "due")}) AS due,
-    (SELECT min(until) FROM dibs.kept WHERE ${sinceFloor("kept", "until")}) AS kept,
+    (SELECT min(until) FROM dibs.ready_elsewhere WHERE ${sinceFloor("ready_elsewhere", "until")}) AS elsewhere,
     (SELECT min(expires_at) FROM dibs.ttl WHERE ${sinceFloor("ttl", "expires_at")}) AS ttl`;
 const HORIZON = HORIZON_WITH("");
 const HORIZON_WITH_LIMITS = HORIZON_WITH(`
@@ -68,7 +69,7 @@ export async function sweep(tx: Tx, first?: NextDue): Promise<void> {
   await expireSilentSessions(tx);
   await expireManualClaims(tx);
   await promote(tx, await firstDue<DueRow>(tx, DUE, tx.now));
-  await openAllKept(tx);
+  await endDueElsewhere(tx);
   if (tx.queues.hasLimits) {
     await fillDueLanes(tx);
     await openGates(tx);
@@ -144,33 +145,6 @@ export function stopServing(tx: Tx, id: number, info: string): void {
   tx.batch.workers.clear();
 }
 
-const DISOWN = `
-  WITH gone AS (
-    DELETE FROM dibs.own WHERE session = $1 RETURNING queue, rank, pos, task, failures, special, group_key)
-  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM gone RETURNING queue, rank, pos`;
-
-/** What was kept for the worker that had the groups is anybody's now. */
-export async function releaseSticky(tx: Tx, session: number): Promise<void> {
-  if (!tx.queues.hasLimits) return;
-  await hintAll(tx, await tx.take<PlaceRow>(DISOWN, session));
-}
-
-interface PlaceRow {
-  queue: number;
-  rank: number;
-  pos: number;
-}
-
-async function hintAll(tx: Tx, rows: PlaceRow[]): Promise<void> {
-  await tx.queues.load(rows.map(({ queue }) => queue));
-  for (const row of rows) {
-    const queue = tx.queues.ifAny(row.queue);
-    if (!queue) continue;
-    tx.batch.hintReady(queue);
-    tx.floors.lower(queue, row.rank, row.pos);
-  }
-}
-
 export async function expireClaim(tx: Tx, task: Held): Promise<void> {
   notify(tx, "lost", task);
   await fail(tx, task, "lost", lostError(task.worker), 0);
@@ -207,30 +181,17 @@ export async function endOverdue(tx: Tx, session: number): Promise<{ ended: Held
   return { ended, next: (await tx.get<{ deadline: number | null }>(NEXT_OVERDUE, session))!.deadline };
 }
 
-const KEPT_LONG_ENOUGH = `
-  SELECT queue, rank, pos FROM dibs.kept WHERE until <= $1 AND ${sinceFloor("kept", "until")} ORDER BY until, task LIMIT $2 FOR UPDATE SKIP LOCKED`;
-const OPEN = `
-  WITH opened AS (
-    ${deleteEach(
-      "kept",
-      `unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)`,
-      `kept.queue = wanted.queue AND kept.rank = wanted.rank AND kept.pos = wanted.pos`,
-    )}
-    RETURNING queue, rank, pos, task, failures, special, group_key)
-  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`;
-
-/** Nobody else took them in time: now any worker may. */
-async function openAllKept(tx: Tx): Promise<void> {
-  const rows = await tx.all<PlaceRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep);
-  noteMoreDue(tx, rows);
-  if (rows.length === 0) return;
-  tx.send(
-    OPEN,
-    rows.map((row) => row.queue),
-    rows.map((row) => row.rank),
-    rows.map((row) => row.pos),
+const DUE_ELSEWHERE = `
+  SELECT queue, rank, pos FROM dibs.ready_elsewhere WHERE until <= $1 AND ${sinceFloor("ready_elsewhere", "until")} ORDER BY until, task LIMIT $2 FOR UPDATE SKIP LOCKED`;
+/** Failed tasks that no other worker took in time. */
+async function endDueElsewhere(tx: Tx): Promise<void> {
+  const rows = await tx.all<{ queue: number; rank: number; pos: number }>(
+    DUE_ELSEWHERE,
+    tx.now,
+    BOUNDS.sweep,
   );
-  await hintAll(tx, rows);
+  noteMoreDue(tx, rows);
+  await endRetryElsewhere(tx, rows);
 }
 
 const DUE_LANES = `

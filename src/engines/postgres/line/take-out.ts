@@ -2,24 +2,24 @@ import { isDeepStrictEqual } from "node:util";
 import { checkNotLocked } from "./held.ts";
 import { DELETE_STEPPED_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
-import { findBySeq, type Found, isPending, type Line, type Place } from "./find-task.ts";
+import { type Line, LINE_KEY } from "./enter-line.ts";
+import { findBySeq, type Found, isPending, type Place } from "./find-task.ts";
 import { keepEnds } from "../flows/runs.ts";
 import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
   ready: words("ready"),
-  kept: words("kept"),
-  own: words("own"),
+  ready_elsewhere: words("ready_elsewhere"),
+  ready_sticky: words("ready_sticky"),
 });
-export const IN_PLACE = { queue: "$1", rank: "$2", pos: "$3::int8" };
-const DELETE_IN_LINE = IN_LINE((table) => `DELETE FROM dibs.${table} WHERE ${isRowBy(table, IN_PLACE)}`);
+const DELETE_IN_LINE = IN_LINE((table) => `DELETE FROM dibs.${table} WHERE ${isRowBy(table, LINE_KEY)}`);
 // As it was found: once it has been claimed, it may wait at the same place for something else.
 const AS_FOUND = "due IS NOT DISTINCT FROM $3 AND signal IS NOT DISTINCT FROM $4";
 export const IN_SCHEDULE = { queue: "$1", pos: "$2::int8" };
 const FREE = { columns: "ctid", lock: "FOR UPDATE SKIP LOCKED" } as const;
 const FREE_IN_LINE = IN_LINE(
-  (table) => `DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY ${rowsBy(table, IN_PLACE, FREE)})`,
+  (table) => `DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY ${rowsBy(table, LINE_KEY, FREE)})`,
 );
 const FREE_SCHEDULED = `
   DELETE FROM dibs.scheduled WHERE ctid = ANY (ARRAY ${rowsBy("scheduled", IN_SCHEDULE, { ...FREE, also: AS_FOUND })})`;
@@ -37,7 +37,7 @@ const LOCK_VERIFYING = rowsBy(
   { task: "$1::int8" },
   { columns: "1", also: "fence = $2", lock: "FOR UPDATE" },
 );
-const LOCK_IN_LINE = IN_LINE((table) => rowsBy(table, IN_PLACE, { columns: "1", lock: "FOR UPDATE" }));
+const LOCK_IN_LINE = IN_LINE((table) => rowsBy(table, LINE_KEY, { columns: "1", lock: "FOR UPDATE" }));
 const LOCK_SCHEDULED = rowsBy("scheduled", IN_SCHEDULE, { columns: "1", also: AS_FOUND, lock: "FOR UPDATE" });
 const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
 

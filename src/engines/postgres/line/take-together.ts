@@ -4,7 +4,8 @@ import { freeGroups } from "./free-groups.ts";
 import { type Lane, laneName } from "../limits/lanes.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import { deleteEach, isAmong, withPlaces } from "../statements/look-up.ts";
-import { type Found, isPending, type Line } from "./find-task.ts";
+import type { Line } from "./enter-line.ts";
+import { type Found, isPending } from "./find-task.ts";
 import { keepEnds, loseParts } from "../flows/runs.ts";
 import { DELETE_ALL_STEPS } from "../flows/steps.ts";
 import { signalOf } from "./take-out.ts";
@@ -24,8 +25,8 @@ const BY_PLACE = (table: string): string =>
   });
 const TAKE: Record<Spot, string> = {
   ready: BY_PLACE("ready"),
-  kept: BY_PLACE("kept"),
-  own: BY_PLACE("own"),
+  ready_elsewhere: BY_PLACE("ready_elsewhere"),
+  ready_sticky: BY_PLACE("ready_sticky"),
   scheduled: takeEach(
     "scheduled",
     `unnest($1::int4[], $2::int8[], $3::int8[], $4::text[]) AS wanted (queue, pos, due, signal)`,
@@ -100,8 +101,8 @@ function keysOf(spot: Spot, tasks: Found[]): (string | (string | null)[])[] {
   const places = numbers(tasks.map(({ pos }) => pos));
   switch (spot) {
     case "ready":
-    case "kept":
-    case "own":
+    case "ready_elsewhere":
+    case "ready_sticky":
       return [queues, numbers(tasks.map(({ rank }) => rank)), numbers(tasks.map(placeInLine))];
     case "scheduled":
       return [queues, places, numbers(tasks.map(dueOf)), tasks.map(({ place }) => signalOf(place))];

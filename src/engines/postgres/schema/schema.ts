@@ -17,8 +17,8 @@
 /** Rows of these come and go by the thousand per second. They are vacuumed long before a fifth of the table is dead. */
 const HOT = [
   "ready",
-  "kept",
-  "own",
+  "ready_elsewhere",
+  "ready_sticky",
   "scheduled",
   "waiting",
   "claim",
@@ -41,7 +41,7 @@ const vacuumSoon = (table: string): string => `
  * Version of the first schema. Schemas with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 100;
+export const FIRST_VERSION = 101;
 
 export const SCHEMA = `
   -- One row, which every batch reads first. It is written rarely, since all batches would wait for each other.
@@ -123,7 +123,7 @@ export const SCHEMA = `
   CREATE INDEX ready_group ON dibs.ready (queue, group_key, task) WHERE group_key IS NOT NULL;
 
   -- Ready, but until then not for the workers that failed it (retry elsewhere). Claims read it next to ready.
-  CREATE TABLE dibs.kept (
+  CREATE TABLE dibs.ready_elsewhere (
     pos       int8 NOT NULL,
     task      int8 NOT NULL,
     until     int8 NOT NULL,
@@ -136,11 +136,11 @@ export const SCHEMA = `
     PRIMARY KEY (queue, rank, pos)
   );
   -- For the sweep, which moves them to ready when the time has passed.
-  CREATE INDEX kept_until ON dibs.kept (until, task);
-  CREATE INDEX kept_group ON dibs.kept (queue, group_key, task) WHERE group_key IS NOT NULL;
+  CREATE INDEX ready_elsewhere_until ON dibs.ready_elsewhere (until, task);
+  CREATE INDEX ready_elsewhere_group ON dibs.ready_elsewhere (queue, group_key, task) WHERE group_key IS NOT NULL;
 
   -- Ready, but only for the worker of this session, to which their group sticks.
-  CREATE TABLE dibs.own (
+  CREATE TABLE dibs.ready_sticky (
     pos       int8 NOT NULL,
     task      int8 NOT NULL,
     session   int8 NOT NULL,
@@ -151,8 +151,8 @@ export const SCHEMA = `
     group_key text COLLATE "C" NOT NULL,
     PRIMARY KEY (queue, rank, pos)
   );
-  CREATE INDEX own_session ON dibs.own (session, queue, rank, pos);
-  CREATE INDEX own_group ON dibs.own (queue, group_key, task);
+  CREATE INDEX ready_sticky_session ON dibs.ready_sticky (session, queue, rank, pos);
+  CREATE INDEX ready_sticky_group ON dibs.ready_sticky (queue, group_key, task);
 
   -- Not due yet: delayed, backing off, or parked.
   CREATE TABLE dibs.scheduled (

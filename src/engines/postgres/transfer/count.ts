@@ -5,7 +5,7 @@ import type { Connection } from "../connection/connection.ts";
 const of = (table: string, state: string): string => `SELECT queue, ${state} AS state FROM dibs.${table}`;
 const TASKS = `
   SELECT queue.name, state, count(*)::int8 AS count FROM (
-    ${["ready", "kept", "own", "claim"].map((table) => of(table, "'ready'")).join(" UNION ALL ")}
+    ${["ready", "ready_elsewhere", "ready_sticky", "claim"].map((table) => of(table, "'ready'")).join(" UNION ALL ")}
     UNION ALL ${of("scheduled", "CASE WHEN signal IS NULL THEN 'scheduled' ELSE 'parked' END")}
     UNION ALL SELECT queue, 'scheduled' FROM dibs.inbox WHERE task IS NOT NULL
     UNION ALL ${of("waiting", "'waiting'")}

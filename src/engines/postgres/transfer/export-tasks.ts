@@ -57,14 +57,14 @@ const STATES: { sql: string; inState: (row: StateRow, source: Source) => Omit<Ta
     inState: ({ pos: linePos, failures }) => ({ state: "ready", linePos, failures }),
   },
   {
-    sql: `SELECT task, pos, failures, until, avoid FROM dibs.kept ORDER BY queue, rank, pos`,
+    sql: `SELECT task, pos, failures, until, avoid FROM dibs.ready_elsewhere ORDER BY queue, rank, pos`,
     inState: ({ pos: linePos, failures, until, avoid }) => ({
       ...{ state: "ready", linePos, failures },
       elsewhere: { until, avoid: JSON.parse(avoid) as string[] },
     }),
   },
   {
-    sql: `SELECT task, pos, failures FROM dibs.own ORDER BY queue, rank, pos`,
+    sql: `SELECT task, pos, failures FROM dibs.ready_sticky ORDER BY queue, rank, pos`,
     inState: ({ pos: linePos, failures }) => ({ state: "ready", linePos, failures }),
   },
   {

@@ -1,5 +1,6 @@
 import type { Connection } from "../connection/connection.ts";
-import { insertRows } from "./rows.ts";
+import { promoteImported } from "../line/enter-line.ts";
+import { insertRows } from "../statements/insert-rows.ts";
 
 const HEADLESS = `
   SELECT DISTINCT ON (waiting.queue, waiting.group_key) waiting.queue, waiting.group_key, pos, rank, task, failures,
@@ -7,15 +8,6 @@ const HEADLESS = `
   FROM dibs.waiting LEFT JOIN dibs.lane ON lane.queue = waiting.queue AND lane.group_key = waiting.group_key
   WHERE coalesce(lane.holders, 0) = 0 AND lane.wake_at IS NULL
   ORDER BY waiting.queue, waiting.group_key, pos`;
-const PROMOTE = `
-  WITH gone AS (
-    DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 RETURNING pos, task, queue, rank, failures
-  ), ready AS (
-    INSERT INTO dibs.ready (pos, task, queue, rank, failures, special) SELECT pos, task, queue, rank, failures, true FROM gone
-  ), lane AS (
-    INSERT INTO dibs.lane (queue, group_key) VALUES ($1, $2)
-  )
-  UPDATE dibs.depth SET ready = ready + 1, waiting = waiting - 1 WHERE queue = $1`;
 
 interface HeadlessRow {
   queue: number;
@@ -31,7 +23,7 @@ interface HeadlessRow {
 export async function finishGroups(link: Connection): Promise<void> {
   const rows = await link.all<HeadlessRow>(HEADLESS);
   for (const { queue, group_key: key, pos, limited } of rows)
-    if (!limited) await link.all(PROMOTE, queue, key, pos);
+    if (!limited) await promoteImported(link, { queue, groupKey: key, pos });
   await insertRows(
     link,
     "lane",

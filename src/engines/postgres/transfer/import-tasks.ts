@@ -2,7 +2,9 @@ import type { TaskEntry } from "../../../core/record.ts";
 import { type DepthByState, NO_DEPTH, rankOf } from "../../../core/task.ts";
 import { NEVER } from "../../../core/transition.ts";
 import { numbers } from "../statements/text.ts";
-import { bodyCells, insertRows, safeText } from "./rows.ts";
+import { enterLineAsImported } from "../line/enter-line.ts";
+import { insertRows } from "../statements/insert-rows.ts";
+import { bodyCells, safeText } from "./rows.ts";
 import { placeIn, type Target, type TargetQueue } from "./target.ts";
 
 /** A task that is written, with its numbers in this store. */
@@ -106,16 +108,14 @@ async function insertReady({ link }: Target, arrivals: readonly Arrival[]): Prom
       group_key: queue.limited ? (groupKey ?? null) : null,
     };
   };
-  await insertRows(link, "ready", arrivals.filter(({ record }) => !record.elsewhere).map(inLine));
-  await insertRows(
-    link,
-    "kept",
-    arrivals.flatMap((arrival) => {
+  await enterLineAsImported(link, {
+    ready: arrivals.filter(({ record }) => !record.elsewhere).map(inLine),
+    elsewhere: arrivals.flatMap((arrival) => {
       const { elsewhere } = arrival.record;
       if (!elsewhere) return [];
       return { ...inLine(arrival), until: elsewhere.until, avoid: JSON.stringify(elsewhere.avoid) };
     }),
-  );
+  });
 }
 
 function insertScheduled({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {

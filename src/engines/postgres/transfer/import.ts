@@ -12,7 +12,8 @@ import type {
 } from "../../../core/record.ts";
 import { formatPart } from "../../../core/run.ts";
 import { importTasks } from "./import-tasks.ts";
-import { bodyCells, insertRows, safeText } from "./rows.ts";
+import { insertRows } from "../statements/insert-rows.ts";
+import { bodyCells, safeText } from "./rows.ts";
 import { placeIn, type Target } from "./target.ts";
 
 /** Writes records of an export, in their order, into a store that is being filled, for transfer.ts. */

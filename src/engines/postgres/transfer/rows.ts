@@ -1,27 +1,6 @@
 import type { Connection } from "../connection/connection.ts";
 import { toText } from "../statements/text.ts";
 
-/** Inserts many rows in one statement, as JSON. All rows have the same columns. */
-export async function insertRows(
-  link: Connection,
-  table: string,
-  rows: readonly Record<string, Cell>[],
-  conflict = "",
-): Promise<void> {
-  const [first] = rows;
-  if (!first) return;
-  const names = Object.keys(first)
-    .map((name) => `"${name}"`)
-    .join(", ");
-  await link.all(
-    `INSERT INTO dibs.${table} (${names})
-    SELECT ${names} FROM json_populate_recordset(NULL::dibs.${table}, $1::text::json) ${conflict}`,
-    JSON.stringify(rows),
-  );
-}
-
-type Cell = string | number | boolean | null;
-
 /** Text from outside in a form that PostgreSQL can store: JSON may contain half a surrogate pair. */
 export function safeText(text: string): string {
   return toText(text.toWellFormed());

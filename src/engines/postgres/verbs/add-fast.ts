@@ -4,6 +4,7 @@ import type { RunTask } from "../../../core/run.ts";
 import { bodiesOf, column, headersColumn, headersSql, type Payloads, textsSql } from "./add-columns.ts";
 import { STATEMENT_BEGAN } from "../statements/clock.ts";
 import { asKnown } from "../transaction/queue-cache.ts";
+import { ENTER_AS_ADDED, noteAdded } from "../line/enter-line.ts";
 import type { Value } from "../connection/connection.ts";
 import { isOfRun } from "../flows/runs.ts";
 import type { SentAhead } from "../statements/statements.ts";
@@ -27,9 +28,7 @@ const addPlainlySql = (payloads: Payloads): string => `
       AS each (queue, priority, max_attempts, content_type, headers, data, bytes)
     WHERE $1::int8 IS NULL OR ${asKnown("$1", "$2")}
     RETURNING seq, queue, priority, created_at
-  ), placed AS (
-    INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-    SELECT queue, -priority, seq, seq, 0, false FROM added)
+  ), placed AS (${ENTER_AS_ADDED})
   SELECT min(created_at), min(seq), CASE WHEN max(seq) - min(seq) >= count(*) THEN (SELECT array_agg(seq ORDER BY seq) FROM added) END
   FROM added`;
 const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("listed") };
@@ -106,25 +105,10 @@ function addedBy(tx: Tx, tasks: NewTask[], [row]: Row[]): AddedTask[] | undefine
   if (first === null) return undefined;
   tx.noteWrite();
   const added = numbered(tx, tasks, { now, first, seqs });
-  for (const [index, { queue, priority = 0 }] of tasks.entries()) {
-    const { id } = added[index]!;
-    // A new task is the last of its line, except for those with a higher priority.
-    if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, seqOf({ first, seqs }, index));
-    if (tx.events.listeners > 0) tx.events.announce({ type: "task.added", at: now, queue, taskId: id });
-  }
-  for (const [name, count] of countByQueue(tasks)) {
-    const queue = tx.queues.named(name)!;
-    tx.counters.count(queue, "ready", count);
-    tx.counters.flow(queue).added += count;
-    tx.batch.hintReady(queue, count);
-  }
+  noteAdded(tx, tasks, (index) => seqOf({ first, seqs }, index));
+  if (tx.events.listeners > 0)
+    for (const { id, queue } of added) tx.events.announce({ type: "task.added", at: now, queue, taskId: id });
   return added;
-}
-
-function countByQueue(tasks: readonly NewTask[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { queue } of tasks) counts.set(queue, (counts.get(queue) ?? 0) + 1);
-  return counts;
 }
 
 interface Numbers {

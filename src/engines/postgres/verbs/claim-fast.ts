@@ -2,7 +2,8 @@ import { type AnswerSize, countFitting, sizeOfClaimed } from "../../../core/answ
 import { type Body, type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../../core/task.ts";
 import type { ClaimRequest, Op } from "../../../engine/engine.ts";
 import { STATEMENT_BEGAN as NOW, THIS_MOMENT } from "../statements/clock.ts";
-import { AT_ONCE, DATA_SIZE, putBack, readLarge } from "./claim-size.ts";
+import { AT_ONCE, DATA_SIZE, readLarge } from "./claim-size.ts";
+import { returnToHead } from "../line/enter-line.ts";
 import { aboveFloor, sinceFloor } from "../line/floors.ts";
 import { asKnown, type Queue } from "../transaction/queue-cache.ts";
 import { unwatchTtl } from "../line/line.ts";
@@ -45,9 +46,9 @@ const holdHeadSql = ({ calm = "" } = {}): string => `
         SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${NOW} AND ${sinceFloor("hand", "deadline")})
       AND NOT EXISTS (
         SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW} AND ${sinceFloor("scheduled", "due")} ORDER BY due OFFSET 0)
-      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW} AND ${sinceFloor("kept", "until")})
+      AND NOT EXISTS (SELECT 1 FROM dibs.ready_elsewhere WHERE until <= ${NOW} AND ${sinceFloor("ready_elsewhere", "until")})
       AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW} AND ${sinceFloor("ttl", "expires_at")})
-      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $1 AND ${aboveFloor("$1", "kept")}) ${calm}
+      AND NOT EXISTS (SELECT 1 FROM dibs.ready_elsewhere WHERE queue = $1 AND ${aboveFloor("$1", "ready_elsewhere")}) ${calm}
       AND ($8::int8 IS NULL OR ${asKnown("$8", "$9")}) AS yes,
       $3::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE ${OURS} AND heartbeat_at + lease > ${NOW}) AS lives
   ), head AS MATERIALIZED (
@@ -231,7 +232,7 @@ function leave(tx: Tx, queue: Queue, taken: Taken[]): void {
   tx.noteWrite();
   tx.batch.cutLines.add(queue);
   const seqs = taken.map(({ row }) => row[3]);
-  putBack(tx, queue, seqs);
+  returnToHead(tx, queue, seqs);
 }
 
 async function takeHead(

@@ -23,7 +23,7 @@ import { deadlineOf, leaseOfClaim } from "../../../core/lease.ts";
 import { isOutlived } from "../../../core/transition.ts";
 import { end, unwatchTtl } from "../line/line.ts";
 import { lookUp, TASK_OF } from "../statements/look-up.ts";
-import type { Line } from "../line/find-task.ts";
+import type { Line } from "../line/enter-line.ts";
 import { HANDLER_STATE, type HandlerState, handlerStateFrom } from "../flows/steps.ts";
 import { fromColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -51,7 +51,7 @@ interface LineRow extends HeadRow {
 }
 
 /** As it is seen before it is locked. */
-interface KeptRow extends Omit<LineRow, "place"> {
+interface ElsewhereRow extends Omit<LineRow, "place"> {
   avoid: string;
 }
 
@@ -68,30 +68,30 @@ const HEAD_OF_LINE = `
     ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
   SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS("$4")}
   FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
-const KEPT = `
+const ELSEWHERE = `
   WITH head AS MATERIALIZED (
-    SELECT rank, pos, task, failures, special, avoid FROM dibs.kept
-    WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT $2)
+    SELECT rank, pos, task, failures, special, avoid FROM dibs.ready_elsewhere
+    WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "ready_elsewhere")} ORDER BY rank, pos LIMIT $2)
   SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS("$4")}
   FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
 // As they were seen: one that failed once more since then, or got a signal, stands at the same place.
-const LOCK_KEPT = `
-  SELECT kept.task, kept.place FROM unnest($2::int2[], $3::int8[], $4::int2[], $5::bool[]) AS seen (rank, pos, failures, special)
+const LOCK_ELSEWHERE = `
+  SELECT ready_elsewhere.task, ready_elsewhere.place FROM unnest($2::int2[], $3::int8[], $4::int2[], $5::bool[]) AS seen (rank, pos, failures, special)
   CROSS JOIN ${lookUp(
-    "kept",
-    `kept.queue = $1 AND kept.rank = seen.rank AND kept.pos = seen.pos
-      AND kept.failures = seen.failures AND kept.special = seen.special`,
+    "ready_elsewhere",
+    `ready_elsewhere.queue = $1 AND ready_elsewhere.rank = seen.rank AND ready_elsewhere.pos = seen.pos
+      AND ready_elsewhere.failures = seen.failures AND ready_elsewhere.special = seen.special`,
     { columns: "task, ctid AS place", lock: "FOR UPDATE SKIP LOCKED" },
   )}`;
 // For the worker that has their groups.
-const OWN = `
+const STICKY = `
   WITH head AS MATERIALIZED (
-    SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.own
+    SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.ready_sticky
     WHERE session = $4 AND queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
   SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS("$5")}
   FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
-const OTHERS = `
-  SELECT 1 FROM dibs.own WHERE queue = $1 AND rank < $2::int2 AND session IS DISTINCT FROM $3::int8 LIMIT 1`;
+const STICKY_TO_OTHERS = `
+  SELECT 1 FROM dibs.ready_sticky WHERE queue = $1 AND rank < $2::int2 AND session IS DISTINCT FROM $3::int8 LIMIT 1`;
 const DELETE_FROM = (table: Line): string => `DELETE FROM dibs.${table} WHERE ctid = ANY ($1::tid[])`;
 const NONE = { allowed: [], passed: false };
 /** Above every rank. */
@@ -139,7 +139,7 @@ export async function takeSlowly(
   // Those end here, and with them their runs.
   await tx.runs.hold(taken.flatMap((row) => (isOutlived(row.expires_at, tx.now) ? row.task : [])));
 
-  for (const table of ["ready", "kept", "own"] as const) {
+  for (const table of ["ready", "ready_elsewhere", "ready_sticky"] as const) {
     const rows = taken.filter((row) => row.table === table);
     const places = rows.map(({ place }) => place);
     if (places.length > 0) tx.send(DELETE_FROM(table), places);
@@ -171,7 +171,7 @@ export async function takeSlowly(
   countClaimed(tx, queue, outcome.tasks, count);
   if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
   if (isGoverned) await promoteNext(tx, queue, session, alive);
-  const more = !isCut && (tx.limits.risen > risen || taken.some((row) => row.table === "kept"));
+  const more = !isCut && (tx.limits.risen > risen || taken.some((row) => row.table === "ready_elsewhere"));
   return { taken: taken.length, more, next };
 }
 
@@ -193,17 +193,17 @@ async function readLine(
   const most = queue.limited && queue.policy.rateLimit.length > 0 ? room + 1 : room;
   const before = urgentOnly ? FIRST_RANK : LAST_RANK;
   // Asked together: each would be a round trip.
-  const [kept, ready, own] = await allAnswered([
-    lookAtKept(tx, queue, request, before),
+  const [elsewhere, ready, sticky] = await allAnswered([
+    readElsewhere(tx, queue, request, before),
     tx.all<LineRow>(HEAD_OF_LINE, queue.id, most, before, inlineBytes(request.max)),
-    queue.limited ? lookAtOwn(tx, queue, request, most, before) : NONE,
+    queue.limited ? readSticky(tx, queue, request, most, before) : NONE,
   ]);
   const rows = [
     ...standing("ready", ready),
-    ...standing("kept", kept.allowed),
-    ...standing("own", own.allowed),
+    ...standing("ready_elsewhere", elsewhere.allowed),
+    ...standing("ready_sticky", sticky.allowed),
   ];
-  return { rows: rows.sort(inLine), passed: kept.passed || own.passed };
+  return { rows: rows.sort(inLine), passed: elsewhere.passed || sticky.passed };
 }
 
 /** What it adds to the answer. */
@@ -243,18 +243,18 @@ function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from:
 }
 
 /** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
-async function lookAtKept(
+async function readElsewhere(
   tx: Tx,
   queue: Queue,
   { worker, max }: ClaimRequest,
   before: number,
 ): Promise<{ allowed: LineRow[]; passed: boolean }> {
-  const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryScan, before, inlineBytes(max));
-  const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
-  const passed = allowed.length < kept.length;
+  const rows = await tx.all<ElsewhereRow>(ELSEWHERE, queue.id, BOUNDS.retryScan, before, inlineBytes(max));
+  const allowed = rows.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
+  const passed = allowed.length < rows.length;
   if (allowed.length === 0) return { allowed: [], passed };
   const locked = await tx.all<{ task: number; place: string }>(
-    LOCK_KEPT,
+    LOCK_ELSEWHERE,
     queue.id,
     allowed.map((row) => row.rank),
     allowed.map((row) => row.pos),
@@ -270,7 +270,7 @@ async function lookAtKept(
 }
 
 /** Those that are kept for this worker, and whether there are some for others. */
-async function lookAtOwn(
+async function readSticky(
   tx: Tx,
   queue: Queue,
   { session, max }: ClaimRequest,
@@ -278,8 +278,8 @@ async function lookAtOwn(
   before: number,
 ): Promise<{ allowed: LineRow[]; passed: boolean }> {
   const [others, allowed] = await allAnswered([
-    tx.get(OTHERS, queue.id, before, session ?? null),
-    session === undefined ? [] : tx.all<LineRow>(OWN, queue.id, room, before, session, inlineBytes(max)),
+    tx.get(STICKY_TO_OTHERS, queue.id, before, session ?? null),
+    session === undefined ? [] : tx.all<LineRow>(STICKY, queue.id, room, before, session, inlineBytes(max)),
   ]);
   return { allowed, passed: others !== undefined };
 }

@@ -11,16 +11,16 @@ import type { Tx } from "../transaction/tx.ts";
 /** A claim on one queue costs a round trip. Above so many queues, those that have tasks are found first. */
 export const FEW = 4;
 
-const hasTasks = (table: "ready" | "kept"): string =>
+const hasTasks = (table: "ready" | "ready_elsewhere"): string =>
   `EXISTS (SELECT 1 FROM dibs.${table} WHERE ${table}.queue = wanted.queue AND ${aboveFloor("wanted.queue", table)})`;
 // In the order of the array.
 const WITH_TASKS = `
-  SELECT queue, ${hasTasks("kept")} FROM unnest($1::int4[]) AS wanted (queue) WHERE ${hasTasks("ready")} OR ${hasTasks("kept")} LIMIT $2`;
+  SELECT queue, ${hasTasks("ready_elsewhere")} FROM unnest($1::int4[]) AS wanted (queue) WHERE ${hasTasks("ready")} OR ${hasTasks("ready_elsewhere")} LIMIT $2`;
 // A queue with limits may be closed: every one that has tasks is tried.
 const LIMITED_WITH_TASKS = `
   SELECT queue FROM unnest($1::int4[]) AS wanted (queue)
-  WHERE ${hasTasks("ready")} OR ${hasTasks("kept")}
-    OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue OFFSET 0)
+  WHERE ${hasTasks("ready")} OR ${hasTasks("ready_elsewhere")}
+    OR EXISTS (SELECT 1 FROM dibs.ready_sticky WHERE ready_sticky.queue = wanted.queue OFFSET 0)
     OR EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "wanted.queue")} AND gate.reviewed IS NOT NULL)`;
 
 /** Queues that have tasks, in the order of the request. */

@@ -1,8 +1,6 @@
 import { LIMITS } from "../../../core/limits.ts";
 import type { Body } from "../../../core/task.ts";
-import type { Queue } from "../transaction/queue-cache.ts";
-import { lookUp, TASK_OF } from "../statements/look-up.ts";
-import { RANK } from "../statements/rank.ts";
+import { TASK_OF } from "../statements/look-up.ts";
 import { fromColumns, numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -35,20 +33,4 @@ export async function readLarge(tx: Tx, seqs: readonly number[]): Promise<Map<nu
     numbers(seqs),
   );
   return new Map(rows.map(({ seq, data, bytes }) => [seq, fromColumns(data, bytes)!]));
-}
-
-// At the places where they were: in this transaction nobody else has seen that they left.
-const PUT_BACK = `
-  WITH back AS (
-    DELETE FROM dibs.claim WHERE ctid = ANY (ARRAY (
-      SELECT claim.ctid FROM unnest($2::int8[]) AS wanted (task)
-      CROSS JOIN ${lookUp("claim", "claim.task = wanted.task", { columns: "ctid" })}))
-    RETURNING task, failures, special)
-  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-  SELECT $1::int4, ${RANK}, coalesce(task.pos, task.seq), back.task, back.failures, back.special
-  FROM back CROSS JOIN ${TASK_OF("back", "seq, pos, urgent, priority")}`;
-
-/** They were taken from the head of the line, and do not fit. They have not been counted. */
-export function putBack(tx: Tx, queue: Queue, seqs: readonly number[]): void {
-  tx.send(PUT_BACK, queue.id, numbers(seqs));
 }

@@ -35,12 +35,12 @@ const FIRST = `
 const OTHERS_MS = 10;
 
 async function outlook(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
-  const { hand, due: firstDue, kept, ttl, wake = null } = await nextDue(tx);
+  const { hand, due: firstDue, elsewhere, ttl, wake = null } = await nextDue(tx);
   const due = firstDue === NEVER ? null : firstDue;
   const first = (await tx.get<{ session: number | null; document: number | null }>(FIRST))!;
   const documents = await dueDocuments(tx, first.document);
   const waits = [
-    ...[due, kept, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
+    ...[due, elsewhere, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
     ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.now),
   ].map((wait) => (wait > 0 ? wait : tx.batch.hasMoreDue ? 0 : OTHERS_MS));
   const next = waits.length === 0 ? null : Math.min(...waits);

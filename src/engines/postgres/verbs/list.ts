@@ -41,8 +41,8 @@ const FIRST = Number.MIN_SAFE_INTEGER;
 const READY = `
   SELECT task, rank AS a, pos AS b FROM dibs.ready WHERE queue = $1 AND (rank, pos) > ($2::int8, $3::int8)
   ORDER BY rank, pos LIMIT $4`;
-const KEPT = READY.replace("dibs.ready", "dibs.kept");
-const OWN = READY.replace("dibs.ready", "dibs.own");
+const ELSEWHERE = READY.replace("dibs.ready", "dibs.ready_elsewhere");
+const STICKY = READY.replace("dibs.ready", "dibs.ready_sticky");
 const SCHEDULED = `
   SELECT task, due AS a, task AS b FROM dibs.scheduled
   WHERE queue = $1 AND (due, task) > ($2::int8, $3::int8) AND signal IS NULL ORDER BY due, task LIMIT $4`;
@@ -99,7 +99,7 @@ async function deadPage(
 const PAGES: Record<TaskState, Turn> = {
   ready: async (tx, queue, start = [FIRST, 0], limit) => {
     const rows = await allAnswered(
-      [READY, KEPT, ...(queue.limited ? [OWN] : [])].map((sql) =>
+      [READY, ELSEWHERE, ...(queue.limited ? [STICKY] : [])].map((sql) =>
         tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit),
       ),
     );

@@ -7,9 +7,10 @@ import { heldTask } from "../line/held.ts";
 import { NEVER } from "../../../core/transition.ts";
 import { announceTask, closeAttempt, type Held, returnToLine } from "../line/line.ts";
 import { isRowBy } from "../statements/look-up.ts";
-import { findTask, type Found, type Line } from "../line/find-task.ts";
+import { findTask, type Found } from "../line/find-task.ts";
 import { keepStep, stepsOf } from "../flows/steps.ts";
-import { IN_PLACE, IN_SCHEDULE, lockPlace, takeOut } from "../line/take-out.ts";
+import { markSteppedInLine } from "../line/enter-line.ts";
+import { IN_SCHEDULE, lockPlace, takeOut } from "../line/take-out.ts";
 import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -20,18 +21,6 @@ import type { Tx } from "../transaction/tx.ts";
  */
 
 const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 AND NOT special`;
-// In line a row is replaced, and never changed: a claim that found it before takes away what it found by where that stood,
-// and the changed one would be left in line beside its claim.
-const markInLine = (table: Line, own = ""): string => `
-  WITH old AS (
-    DELETE FROM dibs.${table} WHERE ${isRowBy(table, IN_PLACE, "NOT special")} RETURNING *)
-  INSERT INTO dibs.${table} (queue, rank, pos, task, failures, special, group_key${own})
-  SELECT queue, rank, pos, task, failures, true, group_key${own} FROM old`;
-const MARK_IN_LINE: Record<Line, string> = {
-  ready: markInLine("ready"),
-  kept: markInLine("kept", ", until, avoid"),
-  own: markInLine("own", ", session"),
-};
 // The same of one that is about to be due: whoever has found it looks again, and sees what is kept for it.
 const REPLACE_SCHEDULED = `
   WITH old AS (
@@ -117,10 +106,6 @@ async function wake(tx: Tx, task: Found, name: string): Promise<TaskState> {
   }
   if (place.state === "claimed") tx.send(MARK_CLAIM, seq);
   if (place.state === "scheduled") tx.send(REPLACE_SCHEDULED, queue.id, pos);
-  if (place.state === "ready") {
-    tx.send(MARK_IN_LINE[place.table], queue.id, rank, place.pos);
-    // Whoever looked meanwhile has passed it over.
-    tx.batch.hintReady(queue);
-  }
+  if (place.state === "ready") markSteppedInLine(tx, place.table, { queue, rank, pos: place.pos });
   return place.state;
 }

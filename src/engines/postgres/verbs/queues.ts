@@ -110,7 +110,7 @@ const PENDING = [
   SELECT task FROM (
     (SELECT task, rank, pos FROM dibs.ready WHERE queue = $1 AND pos <= $2 ORDER BY rank, pos LIMIT $3)
     UNION ALL
-    (SELECT task, rank, pos FROM dibs.kept WHERE queue = $1 AND pos <= $2 ORDER BY rank, pos LIMIT $3)
+    (SELECT task, rank, pos FROM dibs.ready_elsewhere WHERE queue = $1 AND pos <= $2 ORDER BY rank, pos LIMIT $3)
   ) AS line ORDER BY rank, pos LIMIT $3`,
 ] as const;
 // Where groups take turns, a place in line is not that of the task.
@@ -121,7 +121,7 @@ const PENDING_WITH_LIMITS = [
   PENDING[0],
   PENDING[1],
   `
-  SELECT task FROM (${["ready", "kept", "own"].map(LINE_OF).join(" UNION ALL ")}) AS line ORDER BY rank, pos LIMIT $3`,
+  SELECT task FROM (${["ready", "ready_elsewhere", "ready_sticky"].map(LINE_OF).join(" UNION ALL ")}) AS line ORDER BY rank, pos LIMIT $3`,
 ] as const;
 
 export async function purge(
@@ -226,9 +226,17 @@ export async function drop(
 }
 
 // Of claims there are few, and no index by queue, which every claim would pay for.
-const LEFT = ["ready", "kept", "own", "scheduled", "waiting", "claim", "verifying", "dead", "ended"].map(
-  (table) => `SELECT task FROM dibs.${table} WHERE queue = $1 LIMIT $2`,
-);
+const LEFT = [
+  "ready",
+  "ready_elsewhere",
+  "ready_sticky",
+  "scheduled",
+  "waiting",
+  "claim",
+  "verifying",
+  "dead",
+  "ended",
+].map((table) => `SELECT task FROM dibs.${table} WHERE queue = $1 LIMIT $2`);
 
 /** With what a transaction of others brought below where we were looking by then: its numbers are as old as its beginning. */
 async function lastToDrop(

@@ -3,20 +3,14 @@ import type { Paged } from "../../../core/port.ts";
 import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
 import { nextOf, numberAfter } from "../../../engine/cursor.ts";
 import type { Notice, Verbs } from "../../../engine/engine.ts";
+import { releaseSticky, renumberSticky } from "../line/enter-line.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "../line/held.ts";
 import { rowsBy } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
 import { numbers } from "../statements/text.ts";
 import { sessionGone } from "../../../core/lease.ts";
 import { settleAs } from "./settle.ts";
-import {
-  releaseSticky,
-  endOverdue,
-  forgetSession,
-  expireClaim,
-  stickyQueues,
-  stopServing,
-} from "../line/sweep.ts";
+import { endOverdue, forgetSession, expireClaim, stickyQueues, stopServing } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 const INSERT_SESSION = `
@@ -186,9 +180,8 @@ export async function rejoin(
 // Tasks may be kept for it in a queue whose groups are no longer sticky: their lanes have forgotten it.
 const QUEUES_OF = `
   SELECT queue FROM dibs.lane WHERE session = $1
-  UNION ALL SELECT queue FROM ${rowsBy("own", { session: "$1::int8" }, { columns: "queue" })} AS own`;
+  UNION ALL SELECT queue FROM ${rowsBy("ready_sticky", { session: "$1::int8" }, { columns: "queue" })} AS ready_sticky`;
 const RENUMBER_LANES = `UPDATE dibs.lane SET session = $1 WHERE session = $2`;
-const RENUMBER_OWN = `UPDATE dibs.own SET session = $1 WHERE session = $2`;
 
 /**
  * Its groups, and what is kept for it, stay its own. Under the gates: whoever moves a task out of the line under a gate finds it
@@ -200,7 +193,7 @@ async function renumberLanes(tx: Tx, session: number, old: number): Promise<void
   await tx.queues.load(queues);
   for (const queue of queues.flatMap((id) => tx.queues.ifAny(id) ?? [])) await tx.limits.hold(queue);
   tx.send(RENUMBER_LANES, session, old);
-  tx.send(RENUMBER_OWN, session, old);
+  renumberSticky(tx, old, session);
 }
 
 export async function retire(tx: Tx, { session: id }: Verbs["retire"]["in"]): Promise<null> {

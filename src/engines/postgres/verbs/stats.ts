@@ -47,10 +47,10 @@ const OLDEST_WITH = (more: string): string => `
     SELECT least(
       (SELECT min(task) FROM first),
       (SELECT min(task) FROM dibs.ready WHERE queue = $1 AND pos <> task),
-      (SELECT min(task) FROM dibs.kept WHERE queue = $1)${more}) AS seq)
+      (SELECT min(task) FROM dibs.ready_elsewhere WHERE queue = $1)${more}) AS seq)
   SELECT created_at FROM oldest JOIN dibs.task ON task.seq = oldest.seq`;
 const OLDEST = OLDEST_WITH("");
-const OLDEST_WITH_LIMITS = OLDEST_WITH(`, (SELECT min(task) FROM dibs.own WHERE queue = $1)`);
+const OLDEST_WITH_LIMITS = OLDEST_WITH(`, (SELECT min(task) FROM dibs.ready_sticky WHERE queue = $1)`);
 
 export async function oldestAge(tx: Tx, queue: Queue): Promise<number | null> {
   const sql = queue.limited ? OLDEST_WITH_LIMITS : OLDEST;

@@ -100,8 +100,8 @@ export function correctGate(tx: Tx, queue: Queue, charge: Charge): void {
 
 const READY = [
   `SELECT 1 FROM ready WHERE queue = ? LIMIT 1`,
-  `SELECT 1 FROM kept WHERE queue = ? LIMIT 1`,
-  `SELECT 1 FROM own WHERE queue = ? LIMIT 1`,
+  `SELECT 1 FROM ready_elsewhere WHERE queue = ? LIMIT 1`,
+  `SELECT 1 FROM ready_sticky WHERE queue = ? LIMIT 1`,
 ] as const;
 
 export function isAnyReady(tx: Tx, queue: Queue): boolean {

@@ -89,14 +89,14 @@ export function promoteNext(tx: Tx, queue: Queue, session: number | null, starte
   book.save();
 }
 
-const inLine = (table: "ready" | "kept"): string => `
+const inLine = (table: "ready" | "ready_elsewhere"): string => `
   UPDATE lane SET state = json_set(coalesce(state, '{"holders":1}'), '$.line', json_array(head.task))
   FROM (
     SELECT task.seq AS task, task.group_key FROM ${table} CROSS JOIN task ON task.seq = ${table}.task
     WHERE ${table}.queue = :queue AND task.group_key IS NOT NULL
   ) AS head
   WHERE lane.queue = :queue AND lane.group_key = head.group_key`;
-const COUNT_LINES = [inLine("ready"), inLine("kept")];
+const COUNT_LINES = [inLine("ready"), inLine("ready_elsewhere")];
 
 /** From here on the lanes of a queue say as much; once for a queue, since its lanes are looked at. */
 export function raiseLanes(tx: Tx, queue: Queue, lanes: Lanes): void {

@@ -47,8 +47,8 @@ const ODD = [
   `
   SELECT 1 FROM lane
   WHERE queue = ? AND state IS NOT NULL AND json_remove(state, '$.line') <> '{"holders":1}' LIMIT 1`,
-  `SELECT 1 FROM own WHERE queue = ? LIMIT 1`,
-  ...["ready", "kept"].map(
+  `SELECT 1 FROM ready_sticky WHERE queue = ? LIMIT 1`,
+  ...["ready", "ready_elsewhere"].map(
     (table) => `
   SELECT 1 FROM ${table} INDEXED BY ${table}_moved CROSS JOIN task ON task.seq = ${table}.task
   WHERE ${table}.queue = ? AND ${table}.pos <> ${table}.task AND ${table}.pos <> coalesce(task.pos, task.seq) LIMIT 1`,

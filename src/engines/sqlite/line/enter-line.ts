@@ -5,8 +5,8 @@ import type { Queue, Tx } from "../transaction/tx.ts";
 import { serves, avoidedBy } from "./elsewhere.ts";
 
 /**
- * The only code that writes to the three tables of a line: `ready` for every worker, `kept` for workers that have not
- * failed the task (retry elsewhere), `own` for the worker to which a group sticks. Each way in also counts the tasks and
+ * The only code that writes to the three tables of a line: `ready` for every worker, `ready_elsewhere` for workers that have not
+ * failed the task (retry elsewhere), `ready_sticky` for the worker to which a group sticks. Each way in also counts the tasks and
  * hints at them, so that no caller can forget it. A test reads all statements of the engine and finds no other writer.
  */
 
@@ -24,14 +24,14 @@ export interface ReadyTask {
 const INSERT_READY = `
   INSERT INTO ready (queue, rank, pos, task, failures, special)
   SELECT ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
-const INSERT_KEPT = `
-  INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
+const INSERT_ELSEWHERE = `
+  INSERT INTO ready_elsewhere (queue, rank, pos, task, failures, special, until, avoid)
   SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
 
 /** One task enters the line of a queue whose groups are not sticky. */
 export function enterLine(tx: Tx, task: Omit<ReadyTask, "session">): void {
   const { queue, rank, pos, task: seq, failures } = task;
-  if (!enterKept(tx, task)) tx.run(INSERT_READY, queue.id, rank, pos, failures, seq);
+  if (!enterElsewhere(tx, task)) tx.run(INSERT_READY, queue.id, rank, pos, failures, seq);
   tx.count(queue, "ready", 1);
   tx.hintReady(queue);
 }
@@ -43,8 +43,8 @@ const INSERT_MANY_READY = sized(
   () => `(?, ?, ?, ?, ?)`,
   `) CROSS JOIN task ON task.seq = column4`,
 );
-const INSERT_MANY_OWN = sized(
-  `INSERT INTO own (queue, session, rank, pos, task, failures, special)
+const INSERT_MANY_STICKY = sized(
+  `INSERT INTO ready_sticky (queue, session, rank, pos, task, failures, special)
    SELECT column1, column6, column2, column3, seq, column5, ${SPECIAL}
    FROM (VALUES `,
   () => `(?, ?, ?, ?, ?, ?)`,
@@ -53,16 +53,16 @@ const INSERT_MANY_OWN = sized(
 
 /** Tasks of any queues enter their lines in bulk. */
 export function enterLines(tx: Tx, tasks: readonly ReadyTask[]): void {
-  const [ready, own]: [Value[][], Value[][]] = [[], []];
+  const [ready, sticky]: [Value[][], Value[][]] = [[], []];
   for (const each of tasks) {
-    if (enterKept(tx, each)) continue;
+    if (enterElsewhere(tx, each)) continue;
     const { queue, rank, pos, task, failures, session } = each;
     const row = [queue.id, rank, pos, task, failures];
-    if (session !== null && serves(tx, queue, session)) own.push([...row, session]);
+    if (session !== null && serves(tx, queue, session)) sticky.push([...row, session]);
     else ready.push(row);
   }
   for (const chunk of chunks(ready)) tx.runMany(INSERT_MANY_READY(chunk.length), chunk.flat(), {});
-  for (const chunk of chunks(own)) tx.runMany(INSERT_MANY_OWN(chunk.length), chunk.flat(), {});
+  for (const chunk of chunks(sticky)) tx.runMany(INSERT_MANY_STICKY(chunk.length), chunk.flat(), {});
   for (const { queue } of tasks) {
     tx.count(queue, "ready", 1);
     tx.hintReady(queue);
@@ -70,12 +70,12 @@ export function enterLines(tx: Tx, tasks: readonly ReadyTask[]): void {
 }
 
 /** A failed task is first offered to other workers. Answers false if it may go to any worker. */
-function enterKept(tx: Tx, { queue, rank, pos, task, failures }: Omit<ReadyTask, "session">): boolean {
+function enterElsewhere(tx: Tx, { queue, rank, pos, task, failures }: Omit<ReadyTask, "session">): boolean {
   if (failures === 0) return false;
   const avoid = avoidedBy(tx, queue, task, failures);
   if (!avoid) return false;
   const until = tx.now + queue.policy.elsewhere;
-  tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), task);
+  tx.run(INSERT_ELSEWHERE, queue.id, rank, pos, failures, until, JSON.stringify(avoid), task);
   return true;
 }
 
@@ -102,42 +102,42 @@ export function enterLinesAsNew(tx: Tx, kind: NewKind, first: number, queues: re
   else for (const queue of queues) tx.hintReady(queue);
 }
 
-const KEPT_TO_READY = `
+const ELSEWHERE_TO_READY = `
   INSERT INTO ready (queue, rank, pos, task, failures, special)
-  SELECT queue, rank, pos, task, failures, special FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
-const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+  SELECT queue, rank, pos, task, failures, special FROM ready_elsewhere WHERE queue = ? AND rank = ? AND pos = ?`;
+const DELETE_ELSEWHERE = `DELETE FROM ready_elsewhere WHERE queue = ? AND rank = ? AND pos = ?`;
 
 /** No other worker took the failed task in time: from now on any worker may. */
 export function endRetryElsewhere(tx: Tx, queue: Queue, rank: number, pos: number): void {
-  tx.run(KEPT_TO_READY, queue.id, rank, pos);
-  tx.run(DELETE_KEPT, queue.id, rank, pos);
+  tx.run(ELSEWHERE_TO_READY, queue.id, rank, pos);
+  tx.run(DELETE_ELSEWHERE, queue.id, rank, pos);
   tx.hintReady(queue);
 }
 
-const OWN_TO_READY = `
+const STICKY_TO_READY = `
   INSERT INTO ready (queue, rank, pos, task, failures, special)
-  SELECT queue, rank, pos, task, failures, special FROM own WHERE queue = ? AND session = ?`;
-const DELETE_OWN = `DELETE FROM own WHERE queue = ? AND session = ?`;
+  SELECT queue, rank, pos, task, failures, special FROM ready_sticky WHERE queue = ? AND session = ?`;
+const DELETE_STICKY = `DELETE FROM ready_sticky WHERE queue = ? AND session = ?`;
 
 /** The worker to which groups stuck is gone: any worker may claim their tasks. */
 export function releaseSticky(tx: Tx, queue: Queue, session: number): void {
-  const released = tx.run(OWN_TO_READY, queue.id, session);
+  const released = tx.run(STICKY_TO_READY, queue.id, session);
   if (released === 0) return;
-  tx.run(DELETE_OWN, queue.id, session);
+  tx.run(DELETE_STICKY, queue.id, session);
   tx.hintReady(queue, released);
 }
 
-const RENUMBER_OWN = `UPDATE own SET session = ? WHERE queue = ? AND session = ?`;
+const RENUMBER_STICKY = `UPDATE ready_sticky SET session = ? WHERE queue = ? AND session = ?`;
 
 /** A worker goes on under a new session: the tasks that stick to it follow. */
 export function renumberSticky(tx: Tx, queue: Queue, from: number, to: number): void {
-  tx.run(RENUMBER_OWN, to, queue.id, from);
+  tx.run(RENUMBER_STICKY, to, queue.id, from);
 }
 
 const MARK_STEPPED = {
   ready: `UPDATE ready SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`,
-  kept: `UPDATE kept SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`,
-  own: `UPDATE own SET special = special | ${STEPPED} WHERE task = ?`,
+  ready_elsewhere: `UPDATE ready_elsewhere SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`,
+  ready_sticky: `UPDATE ready_sticky SET special = special | ${STEPPED} WHERE task = ?`,
 };
 
 /** A step or a signal was stored for a task that is in the line. */
@@ -146,19 +146,29 @@ export function markStepped(
   line: keyof typeof MARK_STEPPED,
   at: { queue: Queue; rank: number; pos: number; seq: number },
 ): void {
-  if (line === "own") tx.run(MARK_STEPPED.own, at.seq);
+  if (line === "ready_sticky") tx.run(MARK_STEPPED.ready_sticky, at.seq);
   else tx.run(MARK_STEPPED[line], at.queue.id, at.rank, at.pos);
 }
 
 /**
- * An imported task enters the line at the position that it had. `kept`: the time until which it avoids these workers. The
+ * An imported task enters the line at the position that it had. `elsewhere`: the time until which it avoids these workers. The
  * import counts it, like tasks of all other states.
  */
 export function enterLineAsImported(
   tx: Tx,
   { queue, rank, pos, task, failures }: Omit<ReadyTask, "session">,
-  kept: { until: number; avoid: readonly string[] } | null,
+  elsewhere: { until: number; avoid: readonly string[] } | null,
 ): void {
-  if (kept === null) tx.run(INSERT_READY, queue.id, rank, pos, failures, task);
-  else tx.run(INSERT_KEPT, queue.id, rank, pos, failures, kept.until, JSON.stringify(kept.avoid), task);
+  if (elsewhere === null) tx.run(INSERT_READY, queue.id, rank, pos, failures, task);
+  else
+    tx.run(
+      INSERT_ELSEWHERE,
+      queue.id,
+      rank,
+      pos,
+      failures,
+      elsewhere.until,
+      JSON.stringify(elsewhere.avoid),
+      task,
+    );
 }

@@ -18,8 +18,8 @@ export type Place =
 
 /** Its place in line, in the table of those that are for all, for some workers, or for one. */
 export type InLine =
-  | { table: "ready" | "kept"; pos: number }
-  | { table: "own"; pos: number; session: number };
+  | { table: "ready" | "ready_elsewhere"; pos: number }
+  | { table: "ready_sticky"; pos: number; session: number };
 
 /** A task and where it stands; what a move needs is filled in from there. */
 export interface Found extends Known {
@@ -46,7 +46,7 @@ export function findBySeq(tx: Tx, seq: number): Found | undefined {
 }
 
 const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
-const KEPT = `SELECT failures FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+const ELSEWHERE = `SELECT failures FROM ready_elsewhere WHERE queue = ? AND rank = ? AND pos = ?`;
 const SCHEDULED = `SELECT due, failures, blocks_group, signal FROM scheduled WHERE queue = ? AND pos = ?`;
 const WAITING = `SELECT failures FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
 const ENDED = `SELECT state FROM ended WHERE task = ?`;
@@ -74,8 +74,13 @@ function findPlace(tx: Tx, task: Known): Place {
     const waits = { due, failures, blocksGroup: scheduled.blocks_group === 1 };
     return signal === null ? { state: "scheduled", ...waits } : { state: "parked", signal, ...waits };
   }
-  const kept = tx.get<{ failures: number }>(KEPT, queue, task.rank, task.pos);
-  if (kept) return { state: "ready", line: { table: "kept", pos: task.pos }, failures: kept.failures };
+  const elsewhere = tx.get<{ failures: number }>(ELSEWHERE, queue, task.rank, task.pos);
+  if (elsewhere)
+    return {
+      state: "ready",
+      line: { table: "ready_elsewhere", pos: task.pos },
+      failures: elsewhere.failures,
+    };
   if (task.groupKey !== null) {
     const turn = task.queue.lanes === COUNTED && findTurn(tx, task);
     if (turn) return turn;
@@ -87,18 +92,21 @@ function findPlace(tx: Tx, task: Known): Place {
 
 const READY_MOVED = `
   SELECT pos, failures FROM ready INDEXED BY ready_moved WHERE queue = ? AND task = ? AND pos <> task`;
-const KEPT_MOVED = `
-  SELECT pos, failures FROM kept INDEXED BY kept_moved WHERE queue = ? AND task = ? AND pos <> task`;
-const OWN = `SELECT pos, session, failures FROM own WHERE task = ?`;
+const ELSEWHERE_MOVED = `
+  SELECT pos, failures FROM ready_elsewhere INDEXED BY ready_elsewhere_moved WHERE queue = ? AND task = ? AND pos <> task`;
+const STICKY = `SELECT pos, session, failures FROM ready_sticky WHERE task = ?`;
 
 /** Where groups take turns, or are kept for their worker. */
 function findTurn(tx: Tx, { queue, seq }: Known): Place | undefined {
-  const own = tx.get<{ pos: number; session: number; failures: number }>(OWN, seq);
-  if (own) {
-    const { pos, session, failures } = own;
-    return { state: "ready", line: { table: "own", pos, session }, failures };
+  const sticky = tx.get<{ pos: number; session: number; failures: number }>(STICKY, seq);
+  if (sticky) {
+    const { pos, session, failures } = sticky;
+    return { state: "ready", line: { table: "ready_sticky", pos, session }, failures };
   }
-  for (const [table, sql] of [["ready", READY_MOVED] as const, ["kept", KEPT_MOVED] as const]) {
+  for (const [table, sql] of [
+    ["ready", READY_MOVED] as const,
+    ["ready_elsewhere", ELSEWHERE_MOVED] as const,
+  ]) {
     const moved = tx.get<{ pos: number; failures: number }>(sql, queue.id, seq);
     if (moved) return { state: "ready", line: { table, pos: moved.pos }, failures: moved.failures };
   }
@@ -106,8 +114,8 @@ function findTurn(tx: Tx, { queue, seq }: Known): Place | undefined {
 }
 
 const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
-const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
-const DELETE_OWN = `DELETE FROM own WHERE task = ?`;
+const DELETE_ELSEWHERE = `DELETE FROM ready_elsewhere WHERE queue = ? AND rank = ? AND pos = ?`;
+const DELETE_STICKY = `DELETE FROM ready_sticky WHERE task = ?`;
 const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
 const DELETE_WAITING = `DELETE FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
 const DELETE_ENDED = `DELETE FROM ended WHERE task = ?`;
@@ -150,8 +158,8 @@ export function takeOut(tx: Tx, task: Found): void {
 }
 
 function leaveTable(tx: Tx, { queue, rank, seq }: Found, { table, pos }: InLine): void {
-  if (table === "own") tx.run(DELETE_OWN, seq);
-  else tx.run(table === "kept" ? DELETE_KEPT : DELETE_READY, queue.id, rank, pos);
+  if (table === "ready_sticky") tx.run(DELETE_STICKY, seq);
+  else tx.run(table === "ready_elsewhere" ? DELETE_ELSEWHERE : DELETE_READY, queue.id, rank, pos);
 }
 
 const DELETE_TASK = `DELETE FROM task WHERE seq = ?`;

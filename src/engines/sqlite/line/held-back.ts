@@ -8,8 +8,8 @@ import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
 // Those that anybody may have, those kept from some, those of one worker: whoever is first decides for all.
 const FIRST = [
   `SELECT task, rank FROM ready WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
-  `SELECT task, rank FROM kept WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
-  `SELECT task, rank FROM own WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
+  `SELECT task, rank FROM ready_elsewhere WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
+  `SELECT task, rank FROM ready_sticky WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
 ] as const;
 const WAKE = `SELECT at FROM wake WHERE queue = ? ORDER BY at LIMIT 1`;
 

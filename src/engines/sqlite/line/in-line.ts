@@ -12,7 +12,7 @@ export interface Line {
   /** In the order of service. */
   rows: LineRow[];
   /** Those of them that are not in the table of what is for all. */
-  asides: ReadonlyMap<LineRow, "kept" | "own">;
+  asides: ReadonlyMap<LineRow, "ready_elsewhere" | "ready_sticky">;
   /** Some are kept for other workers. */
   passed: boolean;
 }
@@ -30,7 +30,7 @@ export type LineRow = [
   data: Body | number,
 ];
 
-interface KeptRow {
+interface ElsewhereRow {
   rank: number;
   pos: number;
   task: number;
@@ -51,15 +51,15 @@ function looks(where: string) {
   SELECT rank, ready.pos, task, failures, special, task.created_at, ${DATA}
   FROM ready CROSS JOIN task ON task.seq = ready.task
   WHERE ready.queue = ?${where} ORDER BY rank, ready.pos LIMIT 0 + ?`,
-    kept: `
-  SELECT rank, pos, task, failures, special, avoid FROM kept WHERE queue = ?${where} ORDER BY rank, pos LIMIT 0 + ?`,
-    own: `
-  SELECT rank, own.pos, task, failures, special, task.created_at, ${DATA}
-  FROM own CROSS JOIN task ON task.seq = own.task
-  WHERE own.queue = ? AND own.session = ?${where} ORDER BY rank, own.pos LIMIT 0 + ?`,
+    ready_elsewhere: `
+  SELECT rank, pos, task, failures, special, avoid FROM ready_elsewhere WHERE queue = ?${where} ORDER BY rank, pos LIMIT 0 + ?`,
+    ready_sticky: `
+  SELECT rank, ready_sticky.pos, task, failures, special, task.created_at, ${DATA}
+  FROM ready_sticky CROSS JOIN task ON task.seq = ready_sticky.task
+  WHERE ready_sticky.queue = ? AND ready_sticky.session = ?${where} ORDER BY rank, ready_sticky.pos LIMIT 0 + ?`,
     others: [
-      `SELECT 1 FROM own WHERE queue = ? AND session < ?${where} LIMIT 1`,
-      `SELECT 1 FROM own WHERE queue = ? AND session > ?${where} LIMIT 1`,
+      `SELECT 1 FROM ready_sticky WHERE queue = ? AND session < ?${where} LIMIT 1`,
+      `SELECT 1 FROM ready_sticky WHERE queue = ? AND session > ?${where} LIMIT 1`,
     ],
   };
 }
@@ -81,14 +81,15 @@ export function readLine(
   urgentOnly = false,
 ): Line {
   const sql = urgentOnly ? URGENT : ALL;
-  const { allowed, passed } = lookAtKept(tx, queue, worker, sql.kept);
+  const { allowed, passed } = readElsewhere(tx, queue, worker, sql.ready_elsewhere);
   const atOnce = inlineBytes(max);
   const ready = tx.rows<LineRow>(sql.ready, atOnce, queue.id, most);
-  const asides = new Map<LineRow, "kept" | "own">();
-  for (const row of allowed) asides.set(lineRowFrom(tx, row, atOnce), "kept");
+  const asides = new Map<LineRow, "ready_elsewhere" | "ready_sticky">();
+  for (const row of allowed) asides.set(lineRowFrom(tx, row, atOnce), "ready_elsewhere");
   let isOthers = false;
   if (queue.lanes === COUNTED) {
-    for (const row of tx.rows<LineRow>(sql.own, atOnce, queue.id, session, most)) asides.set(row, "own");
+    for (const row of tx.rows<LineRow>(sql.ready_sticky, atOnce, queue.id, session, most))
+      asides.set(row, "ready_sticky");
     isOthers = sql.others.some((other) => tx.get(other, queue.id, session) !== undefined);
   }
   const rows = asides.size === 0 ? ready : [...ready, ...asides.keys()].sort(inOrder).slice(0, most);
@@ -96,18 +97,18 @@ export function readLine(
 }
 
 /** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
-export function lookAtKept(
+export function readElsewhere(
   tx: Tx,
   queue: Queue,
   worker: string,
-  sql = ALL.kept,
-): { allowed: KeptRow[]; passed: boolean } {
-  const kept = tx.all<KeptRow>(sql, queue.id, BOUNDS.retryScan);
-  const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
-  return { allowed, passed: allowed.length < kept.length };
+  sql = ALL.ready_elsewhere,
+): { allowed: ElsewhereRow[]; passed: boolean } {
+  const rows = tx.all<ElsewhereRow>(sql, queue.id, BOUNDS.retryScan);
+  const allowed = rows.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
+  return { allowed, passed: allowed.length < rows.length };
 }
 
-function lineRowFrom(tx: Tx, { rank, pos, task, failures, special }: KeptRow, atOnce: number): LineRow {
+function lineRowFrom(tx: Tx, { rank, pos, task, failures, special }: ElsewhereRow, atOnce: number): LineRow {
   const found = tx.get<{ created_at: number; data: Body | number }>(KEPT_TASK, atOnce, task)!;
   const { created_at: createdAt, data } = found;
   return [rank, pos, task, failures, special, createdAt, data];

@@ -21,7 +21,7 @@ export interface NextDue {
   session: number | null;
   hand: number | null;
   due: number | null;
-  kept: number | null;
+  elsewhere: number | null;
   ttl: number | null;
   /** Of lanes and gates. */
   wake: number | null;
@@ -33,7 +33,7 @@ const HORIZON = `
     (SELECT min(heartbeat_at + lease) FROM session) AS session,
     (SELECT min(deadline) FROM claim WHERE session IS NULL) AS hand,
     (SELECT min(due) FROM scheduled) AS due,
-    (SELECT min(until) FROM kept) AS kept,
+    (SELECT min(until) FROM ready_elsewhere) AS elsewhere,
     (SELECT min(expires_at) FROM ttl) AS ttl`;
 const WAKE = `
   SELECT
@@ -55,13 +55,13 @@ export function sweepIsDue(tx: Tx): boolean {
   return !tx.swept && !isAhead(tx, nextDue(tx));
 }
 
-function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake }: NextDue): boolean {
+function isAhead(tx: Tx, { session, hand, due, elsewhere, ttl, wake }: NextDue): boolean {
   const { now, awake } = tx;
   return (
     (session === null || session > awake) &&
     (hand === null || hand > awake) &&
     (due === null || due > now) &&
-    (kept === null || kept > now) &&
+    (elsewhere === null || elsewhere > now) &&
     (ttl === null || ttl > now) &&
     (wake === null || wake > now)
   );
@@ -76,7 +76,7 @@ export function sweep(tx: Tx): void {
   expireSilentSessions(tx);
   expireManualClaims(tx);
   promoteDue(tx);
-  openAllKept(tx);
+  endDueElsewhere(tx);
   if (tx.traits.hasLimits) {
     fillDueLanes(tx);
     openGates(tx);
@@ -226,11 +226,11 @@ interface KeptRow {
   pos: number;
 }
 
-const KEPT_LONG_ENOUGH = `
-  SELECT queue, rank, pos FROM kept WHERE until <= ? ORDER BY until, task LIMIT 0 + ?`;
+const DUE_ELSEWHERE = `
+  SELECT queue, rank, pos FROM ready_elsewhere WHERE until <= ? ORDER BY until, task LIMIT 0 + ?`;
 
-function openAllKept(tx: Tx): void {
-  for (const row of tx.all<KeptRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep)) {
+function endDueElsewhere(tx: Tx): void {
+  for (const row of tx.all<KeptRow>(DUE_ELSEWHERE, tx.now, BOUNDS.sweep)) {
     endRetryElsewhere(tx, tx.queueOf(row.queue), row.rank, row.pos);
   }
 }

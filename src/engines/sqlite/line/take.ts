@@ -101,7 +101,11 @@ const NUMBERED = `? + row_number() OVER (ORDER BY rank, pos)`;
 /** Where places follow each other, a fence is its place and a number: the usual case. */
 const BY_PLACE = `? + pos`;
 
-function insertClaims(fence: string, table: "ready" | "kept" | "own", where: string): string {
+function insertClaims(
+  fence: string,
+  table: "ready" | "ready_elsewhere" | "ready_sticky",
+  where: string,
+): string {
   return `
   INSERT INTO claim (fence, started_at, lease, deadline, session, worker,
     task, queue, failures, special, cancelled)
@@ -126,20 +130,20 @@ function holdHead(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
 }
 
 function hasKept(asides: Line["asides"]): boolean {
-  for (const table of asides.values()) if (table === "kept") return true;
+  for (const table of asides.values()) if (table === "ready_elsewhere") return true;
   return false;
 }
 
 const BOTH_UP_TO = `
   SELECT rank, pos, task, queue, failures, special FROM ready WHERE queue = ? AND ${UP_TO}
   UNION ALL
-  SELECT rank, pos, task, queue, failures, special FROM own WHERE queue = ? AND session = ? AND ${UP_TO}`;
+  SELECT rank, pos, task, queue, failures, special FROM ready_sticky WHERE queue = ? AND session = ? AND ${UP_TO}`;
 const HOLD_BOTH = `
   INSERT INTO claim (fence, started_at, lease, deadline, session, worker,
     task, queue, failures, special, cancelled)
   SELECT ${NUMBERED}, ?, ?, ?, ?, ?, task, queue, failures, special, 0
   FROM (${BOTH_UP_TO}) ORDER BY rank, pos`;
-const DELETE_OWN_HEAD = `DELETE FROM own WHERE queue = ? AND session = ? AND ${UP_TO}`;
+const DELETE_STICKY_HEAD = `DELETE FROM ready_sticky WHERE queue = ? AND session = ? AND ${UP_TO}`;
 
 /** The same of what is for all and what is for this worker alone. */
 function holdBothHeads(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
@@ -148,7 +152,7 @@ function holdBothHeads(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
   const values = claimValues(tx, terms);
   tx.run(HOLD_BOTH, tx.fence, ...values, queue.id, rank, pos, queue.id, session, rank, pos);
   tx.run(DELETE_HEAD, queue.id, rank, pos);
-  tx.run(DELETE_OWN_HEAD, queue.id, session, rank, pos);
+  tx.run(DELETE_STICKY_HEAD, queue.id, session, rank, pos);
 }
 
 function claimValues(
@@ -162,13 +166,13 @@ const AT = `rank = ? AND pos = ?`;
 const OF_SESSION_AT = `rank = ? AND pos = ? AND session = ?`;
 const HOLD = {
   ready: insertClaims(NUMBERED, "ready", AT),
-  kept: insertClaims(NUMBERED, "kept", AT),
-  own: insertClaims(NUMBERED, "own", OF_SESSION_AT),
+  ready_elsewhere: insertClaims(NUMBERED, "ready_elsewhere", AT),
+  ready_sticky: insertClaims(NUMBERED, "ready_sticky", OF_SESSION_AT),
 };
 const DELETE = {
   ready: `DELETE FROM ready WHERE queue = ? AND ${AT}`,
-  kept: `DELETE FROM kept WHERE queue = ? AND ${AT}`,
-  own: `DELETE FROM own WHERE queue = ? AND ${OF_SESSION_AT}`,
+  ready_elsewhere: `DELETE FROM ready_elsewhere WHERE queue = ? AND ${AT}`,
+  ready_sticky: `DELETE FROM ready_sticky WHERE queue = ? AND ${OF_SESSION_AT}`,
 };
 
 /** One by one, where some are not for all, or have outlived their time: those are only taken out of the line. */
@@ -183,7 +187,7 @@ function holdEach(
   let { fence } = tx;
   for (const [index, row] of rows.entries()) {
     const table = asides.get(row) ?? "ready";
-    const place = [terms.queue.id, row[0], row[1], ...(table === "own" ? [terms.session] : [])];
+    const place = [terms.queue.id, row[0], row[1], ...(table === "ready_sticky" ? [terms.session] : [])];
     if (!isOutlived(specials[index]!.expires_at, tx.now)) tx.run(HOLD[table], fence++, ...values, ...place);
     tx.run(DELETE[table], ...place);
   }

@@ -14,7 +14,7 @@
  * Version of the first schema. Stores with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 100;
+export const FIRST_VERSION = 101;
 
 export const SCHEMA = `
   -- One row: the clock, and the last number given out of each kind. Every transaction reads it, and writes it at its end.
@@ -83,7 +83,7 @@ export const SCHEMA = `
   CREATE INDEX ready_moved ON ready (queue, task) WHERE pos <> task;
 
   -- Ready, but until then not for the workers that failed it (retry elsewhere). Claims read it next to ready.
-  CREATE TABLE kept (
+  CREATE TABLE ready_elsewhere (
     queue     INTEGER NOT NULL,
     rank      INTEGER NOT NULL,
     pos       INTEGER NOT NULL,
@@ -95,11 +95,11 @@ export const SCHEMA = `
     PRIMARY KEY (queue, rank, pos)
   ) WITHOUT ROWID;
   -- For the sweep, which moves them to ready when the time has passed.
-  CREATE INDEX kept_until ON kept (until, task);
-  CREATE INDEX kept_moved ON kept (queue, task) WHERE pos <> task;
+  CREATE INDEX ready_elsewhere_until ON ready_elsewhere (until, task);
+  CREATE INDEX ready_elsewhere_moved ON ready_elsewhere (queue, task) WHERE pos <> task;
 
   -- Ready, but only for the worker of this session, to which their group sticks.
-  CREATE TABLE own (
+  CREATE TABLE ready_sticky (
     queue     INTEGER NOT NULL,
     session   INTEGER NOT NULL,
     rank      INTEGER NOT NULL,
@@ -110,7 +110,7 @@ export const SCHEMA = `
     PRIMARY KEY (queue, session, rank, pos)
   ) WITHOUT ROWID;
   -- In a fair queue a task's position in the line is not the one in task: it is found by its number.
-  CREATE INDEX own_task ON own (task);
+  CREATE INDEX ready_sticky_task ON ready_sticky (task);
 
   -- Not due yet: delayed, backing off, or parked.
   CREATE TABLE scheduled (

@@ -9,7 +9,7 @@ const of = (table: string, states: Partial<Record<TaskState, string>>): string =
   return `SELECT queue, ${counts.join(", ")} FROM ${table} GROUP BY queue`;
 };
 const TASKS = [
-  ...["ready", "kept", "own", "claim"].map((table) => of(table, { ready: "1" })),
+  ...["ready", "ready_elsewhere", "ready_sticky", "claim"].map((table) => of(table, { ready: "1" })),
   of("scheduled", { scheduled: "signal IS NULL", parked: "signal IS NOT NULL" }),
   of("waiting", { waiting: "1" }),
   of("verifying", { verifying: "1" }),

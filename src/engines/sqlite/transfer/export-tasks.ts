@@ -10,12 +10,14 @@ import type { Tx } from "../transaction/tx.ts";
 /** A state is a table: each is walked from end to end, in the order of its key. */
 export function* exportTasks(tx: Tx): Generator<TaskEntry> {
   for (const { task, ...row } of tx.each<InLineRow>(READY)) yield entry(tx, task, inLine(row));
-  for (const { task, until, avoid, ...row } of tx.each<InLineRow & { until: number; avoid: string }>(KEPT))
+  for (const { task, until, avoid, ...row } of tx.each<InLineRow & { until: number; avoid: string }>(
+    ELSEWHERE,
+  ))
     yield entry(tx, task, {
       ...inLine(row),
       elsewhere: { until, avoid: JSON.parse(avoid) as string[] },
     });
-  for (const { task, ...row } of tx.each<InLineRow>(OWN)) yield entry(tx, task, inLine(row));
+  for (const { task, ...row } of tx.each<InLineRow>(STICKY)) yield entry(tx, task, inLine(row));
   for (const { task, failures } of tx.each<{ task: number; failures: number }>(CLAIMED))
     yield entry(tx, task, { state: "ready", failures });
   for (const row of tx.each<ScheduledRow>(SCHEDULED)) yield entry(tx, row.task, scheduled(row));
@@ -32,8 +34,8 @@ type Standing = Pick<TaskEntry, "state" | "elsewhere" | "dueAt" | "waitsFor" | "
   Pick<TaskEntry, "endedAt" | "result"> & { failures?: number; linePos?: number };
 
 const READY = `SELECT task, pos, failures FROM ready ORDER BY queue, rank, pos`;
-const KEPT = `SELECT task, pos, failures, until, avoid FROM kept ORDER BY queue, rank, pos`;
-const OWN = `SELECT task, pos, failures FROM own ORDER BY queue, session, rank, pos`;
+const ELSEWHERE = `SELECT task, pos, failures, until, avoid FROM ready_elsewhere ORDER BY queue, rank, pos`;
+const STICKY = `SELECT task, pos, failures FROM ready_sticky ORDER BY queue, session, rank, pos`;
 const CLAIMED = `SELECT task, failures FROM claim ORDER BY task`;
 const SCHEDULED = `SELECT task, due, failures, blocks_group, signal FROM scheduled ORDER BY queue, pos`;
 const WAITING = `SELECT task, failures FROM waiting ORDER BY queue, group_key, pos`;

@@ -3,7 +3,7 @@ import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../../core/l
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { lookAtLimited, takeLimited } from "./claim-limited.ts";
-import { lookAtKept, readLine, sizeOf, specialsOf } from "../line/in-line.ts";
+import { readElsewhere, readLine, sizeOf, specialsOf } from "../line/in-line.ts";
 import { sweep, sweepIsDue } from "../line/sweep.ts";
 import { takeLine, type Terms } from "../line/take.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
@@ -47,7 +47,7 @@ const READY_EXISTS = `SELECT 1 FROM ready WHERE queue = ? LIMIT 1`;
 /** Undefined where there is something to take. */
 function lookAtNothing(tx: Tx, queue: Queue, { worker }: ClaimRequest): { passed: boolean } | undefined {
   if (tx.get(READY_EXISTS, queue.id)) return undefined;
-  const { allowed, passed } = lookAtKept(tx, queue, worker);
+  const { allowed, passed } = readElsewhere(tx, queue, worker);
   return allowed.length > 0 ? undefined : { passed };
 }
 

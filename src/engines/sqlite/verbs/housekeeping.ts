@@ -32,12 +32,12 @@ function outlook(tx: Tx): Verbs["housekeep"]["out"] {
 }
 
 function untilNext(tx: Tx, document: number | null): number | null {
-  const { hand, due: firstDue, kept, ttl, wake } = nextDue(tx);
+  const { hand, due: firstDue, elsewhere, ttl, wake } = nextDue(tx);
   const due = firstDue === NEVER ? null : firstDue;
   // The claims in flight are looked at only where some have a lease that is not their session's.
   const first = tx.get<{ at: number | null }>(tx.get(MIXED) ? FIRST_OF_SESSION : FIRST_SESSION)!;
   const waits = [
-    ...[due, kept, ttl, wake, document].filter((at) => at !== null).map((at) => at - tx.now),
+    ...[due, elsewhere, ttl, wake, document].filter((at) => at !== null).map((at) => at - tx.now),
     ...[hand, first.at].filter((at) => at !== null).map((at) => at - tx.awake),
   ];
   return waits.length === 0 ? null : Math.max(0, Math.min(...waits));

@@ -267,16 +267,17 @@ const FIRST_OF_RANK = `
   SELECT rank, task FROM ready WHERE queue = ? AND rank > ? ORDER BY rank, pos LIMIT 1`;
 const FIRST_MOVED = `
   SELECT min(task) AS task FROM ready INDEXED BY ready_moved WHERE queue = ? AND pos <> task`;
-const FIRST_KEPT = `SELECT min(task) AS task FROM kept WHERE queue = ?`;
-const FIRST_OWN = `SELECT min(task) AS task FROM own WHERE queue = ?`;
+const FIRST_ELSEWHERE = `SELECT min(task) AS task FROM ready_elsewhere WHERE queue = ?`;
+const FIRST_STICKY = `SELECT min(task) AS task FROM ready_sticky WHERE queue = ?`;
 const CREATED_AT = `SELECT created_at FROM task WHERE seq = ?`;
 
 /** Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth. */
 function oldestAge(tx: Tx, queue: Queue): number | null {
   const moved = tx.get<{ task: number | null }>(FIRST_MOVED, queue.id)!.task;
-  const kept = tx.get<{ task: number | null }>(FIRST_KEPT, queue.id)!.task;
-  const own = queue.lanes === COUNTED ? tx.get<{ task: number | null }>(FIRST_OWN, queue.id)!.task : null;
-  let oldest = Math.min(...[moved, kept, own].map((task) => task ?? Number.POSITIVE_INFINITY));
+  const elsewhere = tx.get<{ task: number | null }>(FIRST_ELSEWHERE, queue.id)!.task;
+  const sticky =
+    queue.lanes === COUNTED ? tx.get<{ task: number | null }>(FIRST_STICKY, queue.id)!.task : null;
+  let oldest = Math.min(...[moved, elsewhere, sticky].map((task) => task ?? Number.POSITIVE_INFINITY));
   let first = tx.get<{ rank: number; task: number }>(FIRST_OF_RANK, queue.id, FIRST);
   while (first) {
     oldest = Math.min(oldest, first.task);

@@ -38,10 +38,10 @@ const FIRST = Number.MIN_SAFE_INTEGER;
 
 const READY = `
   SELECT task, rank AS a, pos AS b FROM ready WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
-const KEPT = `
-  SELECT task, rank AS a, pos AS b FROM kept WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
-const OWN = `
-  SELECT task, rank AS a, pos AS b FROM own WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
+const ELSEWHERE = `
+  SELECT task, rank AS a, pos AS b FROM ready_elsewhere WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
+const STICKY = `
+  SELECT task, rank AS a, pos AS b FROM ready_sticky WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
 const SCHEDULED = `
   SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
   WHERE queue = ? AND (due, task) > (?, ?) AND signal IS NULL ORDER BY due, task LIMIT 0 + ?`;
@@ -89,7 +89,7 @@ function deadPage(tx: Tx, queue: Queue, filter: DeadFilter, start: SortKey | und
 
 const PAGES: Record<TaskState, Turn> = {
   ready: (tx, queue, start = [FIRST, 0], limit) => {
-    const tables = queue.lanes === COUNTED ? [READY, KEPT, OWN] : [READY, KEPT];
+    const tables = queue.lanes === COUNTED ? [READY, ELSEWHERE, STICKY] : [READY, ELSEWHERE];
     const lines = tables.flatMap((sql) => tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit));
     return inOrder(lines.sort((x, y) => (x.a as number) - (y.a as number) || x.b - y.b).slice(0, limit));
   },

@@ -75,16 +75,16 @@ const PENDING = [
 const PENDING_READY = `
   SELECT task, rank, pos FROM ready WHERE queue = ? AND pos <= ?
   UNION ALL
-  SELECT task, rank, pos FROM kept WHERE queue = ? AND pos <= ?
+  SELECT task, rank, pos FROM ready_elsewhere WHERE queue = ? AND pos <= ?
   ORDER BY rank, pos LIMIT 0 + ?`;
-const cameBefore = (table: "ready" | "kept" | "own"): string => `
+const cameBefore = (table: "ready" | "ready_elsewhere" | "ready_sticky"): string => `
     SELECT task, rank, ${table}.pos AS pos FROM ${table} CROSS JOIN task ON task.seq = ${table}.task
     WHERE ${table}.queue = :queue AND coalesce(task.pos, task.seq) <= :last`;
 // Where groups take turns, a place in line does not say when its task came.
 const PENDING_TURNS = `
   SELECT task FROM (${cameBefore("ready")}
-    UNION ALL ${cameBefore("kept")}
-    UNION ALL ${cameBefore("own")})
+    UNION ALL ${cameBefore("ready_elsewhere")}
+    UNION ALL ${cameBefore("ready_sticky")})
   ORDER BY rank, pos LIMIT 0 + :limit`;
 
 export function purge(

@@ -1,0 +1,308 @@
+import type { NewTask } from "../../../core/task.ts";
+import type { Connection } from "../connection/connection.ts";
+import { type Lane, laneColumns, laneFrom, laneName, type LaneRow, LISTED_LANES } from "../limits/lanes.ts";
+import { insertRows, type Row } from "../statements/insert-rows.ts";
+import { deleteEach, isRowBy, lookUp, TASK_OF } from "../statements/look-up.ts";
+import { RANK } from "../statements/rank.ts";
+import { numbers } from "../statements/text.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
+import { avoidedBy } from "./elsewhere.ts";
+
+/**
+ * The only code that writes to the three tables of a line: `ready` for every worker, `ready_elsewhere` for workers that have not
+ * failed the task (retry elsewhere), `ready_sticky` for the worker to which a group sticks. Each way in also lowers the line's floor
+ * (floors.ts), counts the tasks and hints at them, so that no caller can forget it. A test reads all statements of the
+ * engine and finds no other writer.
+ */
+
+/** The tables of a line. */
+export type Line = "ready" | "ready_elsewhere" | "ready_sticky";
+
+/** Values for the condition that finds a row of a line. */
+export const LINE_KEY = { queue: "$1", rank: "$2", pos: "$3::int8" };
+
+/** A task that enters the line. */
+export interface ReadyTask {
+  queue: Queue;
+  rank: number;
+  pos: number;
+  seq: number;
+  failures: number;
+  special: boolean;
+  /** Its group, in a queue with limits: there its row is found by the group. */
+  laneKey?: string | null;
+  /** The live session to which its group sticks. */
+  sticksTo?: number | null;
+}
+
+const insertInto = (table: Line, more = "", types = ""): string => `
+  INSERT INTO dibs.${table} (queue, rank, pos, task, failures, special, group_key${more})
+  SELECT * FROM unnest($1::int4[], $2::int2[], $3::int8[], $4::int8[], $5::int2[], $6::bool[], $7::text[]${types})`;
+const INSERT: Record<Line, string> = {
+  ready: insertInto("ready"),
+  ready_elsewhere: insertInto("ready_elsewhere", ", until, avoid", ", $8::int8[], $9::text[]"),
+  ready_sticky: insertInto("ready_sticky", ", session", ", $8::int8[]"),
+};
+
+type Columns = [string, string, string, string, string, string, (string | null)[] | null];
+
+function columnsOf(tasks: readonly ReadyTask[]): Columns {
+  const keys = tasks.map(({ laneKey = null }) => laneKey);
+  return [
+    numbers(tasks.map(({ queue }) => queue.id)),
+    numbers(tasks.map(({ rank }) => rank)),
+    numbers(tasks.map(({ pos }) => pos)),
+    numbers(tasks.map(({ seq }) => seq)),
+    numbers(tasks.map(({ failures }) => failures)),
+    `{${tasks.map(({ special }) => special).join(",")}}`,
+    keys.every((key) => key === null) ? null : keys,
+  ];
+}
+
+/** Tasks of any queues enter their lines. A failed task is first offered to workers that have not failed it. */
+export async function enterLine(tx: Tx, tasks: readonly ReadyTask[]): Promise<void> {
+  const avoiding: { task: ReadyTask; until: number; avoid: string[] }[] = [];
+  const sticky: ReadyTask[] = [];
+  const open: ReadyTask[] = [];
+  for (const task of tasks) {
+    const { queue, rank, pos, sticksTo = null } = task;
+    const avoid = await avoidedBy(tx, task);
+    if (avoid) avoiding.push({ task, until: tx.now + queue.policy.elsewhere, avoid });
+    else if (sticksTo !== null) sticky.push(task);
+    else open.push(task);
+    // The sticky line has no floor.
+    if (avoid || sticksTo === null) tx.floors.lower(queue, rank, pos);
+  }
+  if (open.length > 0) tx.send(INSERT.ready, ...columnsOf(open));
+  if (sticky.length > 0)
+    tx.send(INSERT.ready_sticky, ...columnsOf(sticky), numbers(sticky.map(({ sticksTo }) => sticksTo!)));
+  if (avoiding.length > 0) {
+    tx.send(
+      INSERT.ready_elsewhere,
+      ...columnsOf(avoiding.map(({ task }) => task)),
+      numbers(avoiding.map(({ until }) => until)),
+      avoiding.map(({ avoid }) => JSON.stringify(avoid)),
+    );
+    tx.floors.lowerTime("ready_elsewhere", Math.min(...avoiding.map(({ until }) => until)));
+  }
+  noteEntered(tx, tasks);
+}
+
+function noteEntered(tx: Tx, tasks: readonly { queue: Queue }[]): void {
+  for (const [queue, { length }] of Map.groupBy(tasks, (task) => task.queue)) {
+    tx.counters.count(queue, "ready", length);
+    tx.batch.hintReady(queue, length);
+  }
+}
+
+/**
+ * Tasks that no other transaction knows, or that come from the inbox, enter their lines. `isLast`: the task got its
+ * position in this transaction, so it is behind all others of its rank, and above the floor unless its rank is high.
+ */
+export function enterLineAsNew(tx: Tx, tasks: readonly (ReadyTask & { isLast: boolean })[]): void {
+  if (tasks.length === 0) return;
+  tx.put(INSERT.ready, ...columnsOf(tasks));
+  for (const { queue, rank, pos, isLast } of tasks)
+    if (rank < 0 || !isLast) tx.floors.lower(queue, rank, pos);
+  noteEntered(tx, tasks);
+}
+
+/** Part of the statement that adds plain tasks (verbs/add-fast.ts). `noteAdded` follows it. */
+export const ENTER_AS_ADDED = `
+    INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
+    SELECT queue, -priority, seq, seq, 0, false FROM added`;
+
+/** Plain tasks have entered their lines by ENTER_AS_ADDED. */
+export function noteAdded(tx: Tx, tasks: readonly NewTask[], seqOf: (index: number) => number): void {
+  for (const [index, { queue, priority = 0 }] of tasks.entries())
+    if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, seqOf(index));
+  for (const [name, { length }] of Map.groupBy(tasks, ({ queue }) => queue)) {
+    const queue = tx.queues.named(name)!;
+    tx.counters.count(queue, "ready", length);
+    tx.counters.flow(queue).added += length;
+    tx.batch.hintReady(queue, length);
+  }
+}
+
+interface PromotedRow extends LaneRow {
+  rank: number;
+  pos: number;
+  task: number;
+  failures: number;
+}
+
+// Rows are locked in one order everywhere, also by a purge. A task that has failed may have to avoid workers: it stepped
+// aside, or was imported.
+const PROMOTE_FIRST = `
+  WITH next AS MATERIALIZED (
+    SELECT first.place
+    FROM (${LISTED_LANES}) AS wanted
+    CROSS JOIN LATERAL (
+      SELECT ctid AS place FROM dibs.waiting
+      WHERE waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C"
+      ORDER BY pos LIMIT 1 FOR UPDATE) AS first
+  ), promoted AS (
+    DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (SELECT place FROM next))
+    RETURNING queue, group_key, rank, pos, task, failures
+  ), entered AS (
+    INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
+    SELECT queue, rank, pos, task, 0, true FROM promoted WHERE failures = 0)
+  SELECT queue, group_key, rank, pos, task, failures FROM promoted`;
+
+/** The first waiting task of each group enters the line, in queues without limits. Returns the groups without one. */
+export async function promoteFirst(tx: Tx, lanes: readonly Lane[]): Promise<Lane[]> {
+  const rows = await tx.take<PromotedRow>(PROMOTE_FIRST, ...laneColumns(lanes));
+  const promoted = new Set(rows.map((row) => laneName(laneFrom(row))));
+  const tasks = rows.map(({ task: seq, rank, pos, failures, ...row }) => {
+    return { queue: tx.queues.of(row.queue), rank, pos, seq, failures, special: true };
+  });
+  for (const { queue } of tasks) tx.counters.count(queue, "waiting", -1);
+  const [failed, entered] = [
+    tasks.filter(({ failures }) => failures > 0),
+    tasks.filter(({ failures }) => failures === 0),
+  ];
+  for (const { queue, rank, pos } of entered) tx.floors.lower(queue, rank, pos);
+  noteEntered(tx, entered);
+  if (failed.length > 0) await enterLine(tx, failed);
+  return lanes.filter((lane) => !promoted.has(laneName(lane)));
+}
+
+// At the positions that they had: no other transaction has seen that they left.
+const RETURN_TO_HEAD = `
+  WITH back AS (
+    DELETE FROM dibs.claim WHERE ctid = ANY (ARRAY (
+      SELECT claim.ctid FROM unnest($2::int8[]) AS wanted (task)
+      CROSS JOIN ${lookUp("claim", "claim.task = wanted.task", { columns: "ctid" })}))
+    RETURNING task, failures, special)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
+  SELECT $1::int4, ${RANK}, coalesce(task.pos, task.seq), back.task, back.failures, back.special
+  FROM back CROSS JOIN ${TASK_OF("back", "seq, pos, urgent, priority")}`;
+
+/** Tasks that this claim took from the head of the line, and that exceed its answer size. They were not counted as claimed. */
+export function returnToHead(tx: Tx, queue: Queue, seqs: readonly number[]): void {
+  tx.send(RETURN_TO_HEAD, queue.id, numbers(seqs));
+}
+
+interface EnteredRow {
+  queue: number;
+  rank: number;
+  pos: number;
+}
+
+/** Ready tasks that every worker may claim from now on. */
+async function noteOpened(tx: Tx, rows: readonly EnteredRow[]): Promise<void> {
+  await tx.queues.load(rows.map(({ queue }) => queue));
+  for (const row of rows) {
+    const queue = tx.queues.ifAny(row.queue);
+    if (!queue) continue;
+    tx.batch.hintReady(queue);
+    tx.floors.lower(queue, row.rank, row.pos);
+  }
+}
+
+const ELSEWHERE_TO_READY = `
+  WITH opened AS (
+    ${deleteEach(
+      "ready_elsewhere",
+      `unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)`,
+      `ready_elsewhere.queue = wanted.queue AND ready_elsewhere.rank = wanted.rank AND ready_elsewhere.pos = wanted.pos`,
+    )}
+    RETURNING queue, rank, pos, task, failures, special, group_key)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`;
+
+/** No other worker took these failed tasks in time: from now on any worker may. Their rows are locked. */
+export async function endRetryElsewhere(tx: Tx, rows: readonly EnteredRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  tx.send(
+    ELSEWHERE_TO_READY,
+    rows.map((row) => row.queue),
+    rows.map((row) => row.rank),
+    rows.map((row) => row.pos),
+  );
+  await noteOpened(tx, rows);
+}
+
+const STICKY_TO_READY = `
+  WITH opened AS (
+    DELETE FROM dibs.ready_sticky WHERE session = $1 RETURNING queue, rank, pos, task, failures, special, group_key)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened
+  RETURNING queue, rank, pos`;
+
+/** The worker to which groups stuck is gone: any worker may claim their tasks. */
+export async function releaseSticky(tx: Tx, session: number): Promise<void> {
+  if (!tx.queues.hasLimits) return;
+  await noteOpened(tx, await tx.take<EnteredRow>(STICKY_TO_READY, session));
+}
+
+const RENUMBER_STICKY = `UPDATE dibs.ready_sticky SET session = $1 WHERE session = $2`;
+
+/** A worker continues under a new session: the tasks that stick to it follow. */
+export function renumberSticky(tx: Tx, from: number, to: number): void {
+  tx.send(RENUMBER_STICKY, to, from);
+}
+
+const nameGroups = (table: Line): string => `
+  UPDATE dibs.${table} SET group_key = named.group_key
+  FROM (
+    SELECT line.ctid AS place, task.group_key FROM dibs.${table} AS line CROSS JOIN ${TASK_OF("line", "group_key")}
+    WHERE line.queue = $1 AND line.special AND line.group_key IS NULL AND task.group_key IS NOT NULL) AS named
+  WHERE ${table}.ctid = named.place`;
+const NAME_GROUPS = [nameGroups("ready"), nameGroups("ready_elsewhere")];
+
+/** The queue's groups have limits from now on: rows of its line name their groups. */
+export function nameGroupsInLine(tx: Tx, queue: Queue): void {
+  for (const sql of NAME_GROUPS) tx.send(sql, queue.id);
+}
+
+// The row is replaced, not updated: a claim that has found it deletes it by its ctid, and would leave an updated row in the
+// line, beside the claim.
+const markStepped = (table: Line, more = ""): string => `
+  WITH old AS (
+    DELETE FROM dibs.${table} WHERE ${isRowBy(table, LINE_KEY, "NOT special")} RETURNING *)
+  INSERT INTO dibs.${table} (queue, rank, pos, task, failures, special, group_key${more})
+  SELECT queue, rank, pos, task, failures, true, group_key${more} FROM old`;
+const MARK_STEPPED: Record<Line, string> = {
+  ready: markStepped("ready"),
+  ready_elsewhere: markStepped("ready_elsewhere", ", until, avoid"),
+  ready_sticky: markStepped("ready_sticky", ", session"),
+};
+
+/** A signal was stored for a task that is in the line, and whose row is locked. */
+export function markSteppedInLine(tx: Tx, table: Line, { queue, rank, pos }: EnteredAt): void {
+  tx.send(MARK_STEPPED[table], queue.id, rank, pos);
+  // Claims have skipped the row while it was locked.
+  tx.batch.hintReady(queue);
+}
+
+type EnteredAt = Pick<ReadyTask, "queue" | "rank" | "pos">;
+
+/**
+ * Imported tasks enter their lines at the positions that they had. The import counts them, like tasks of all other states,
+ * and removes all floors at its end.
+ */
+export async function enterLineAsImported(
+  link: Connection,
+  line: { ready: Row[]; elsewhere: Row[] },
+): Promise<void> {
+  await insertRows(link, "ready", line.ready);
+  await insertRows(link, "ready_elsewhere", line.elsewhere);
+}
+
+const PROMOTE_IMPORTED = `
+  WITH gone AS (
+    DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 RETURNING pos, task, queue, rank, failures
+  ), ready AS (
+    INSERT INTO dibs.ready (pos, task, queue, rank, failures, special) SELECT pos, task, queue, rank, failures, true FROM gone
+  ), lane AS (
+    INSERT INTO dibs.lane (queue, group_key) VALUES ($1, $2)
+  )
+  UPDATE dibs.depth SET ready = ready + 1, waiting = waiting - 1 WHERE queue = $1`;
+
+/** The first task of an imported group without a head. */
+export async function promoteImported(
+  link: Connection,
+  { queue, groupKey, pos }: Lane & { pos: number },
+): Promise<void> {
+  await link.all(PROMOTE_IMPORTED, queue, groupKey, pos);
+}
