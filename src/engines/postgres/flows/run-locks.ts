@@ -5,15 +5,15 @@ import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * The locks on rows of `dibs.run`. Whoever moves a task of a run, or ends the run, holds the run's row: so of several parts
- * that finish at once, one is the last, and a cancel and a verdict of the same run take turns.
+ * Locks on rows of `dibs.run`. A transaction that moves a task of a run, or ends the run, locks the run's row. So one
+ * of several parts that finish at once is the last, and a cancel and a verdict of one run exclude each other.
  *
- * The lock order of a transaction is in locks.ts. A run's row is waited for only when the transaction begins, in the order of
- * the ids. Later it is only tried: where another transaction holds it, the batch is rolled back and starts again with a wait
- * for that run. So nobody waits for a run while others wait for what it holds.
+ * The lock order of a transaction is in locks.ts. A transaction waits for runs only when it begins, in the order of
+ * their ids. Later it only tries: if another transaction holds the run, the batch is rolled back, and starts again with
+ * a wait for that run. So no transaction waits for a run while others wait for its locks.
  */
 
-/** The tasks of runs among `$1`; and, for those that ask for a verdict, the tasks of runs that it is about. */
+/** The tasks of runs among `$1`, and the tasks of runs about which tasks among `$1` ask for a verdict. */
 const CONCERNED = `
   SELECT wanted.task AS given, run_part.task, run_part.run FROM unnest($1::int8[]) AS wanted (task)
   CROSS JOIN ${lookUp("run_part", { task: "wanted.task" }, { columns: "task, run" })}
@@ -21,7 +21,7 @@ const CONCERNED = `
   SELECT wanted.task, run_part.task, run_part.run FROM unnest($1::int8[]) AS wanted (task)
   CROSS JOIN ${lookUp("verifying", "verifying.asked = wanted.task", { columns: "task" })}
   CROSS JOIN ${lookUp("run_part", { task: "verifying.task" }, { columns: "task, run" })}`;
-/** With the runs `$2`. */
+/** As above, and the runs `$2`. */
 const LOCK = (how: "FOR UPDATE" | "FOR UPDATE SKIP LOCKED"): string => `
   WITH concerned AS MATERIALIZED (${CONCERNED}), locked AS MATERIALIZED (
     SELECT id FROM dibs.run
@@ -33,14 +33,14 @@ const WAIT = LOCK("FOR UPDATE");
 const TRY = LOCK("FOR UPDATE SKIP LOCKED");
 
 interface Row {
-  /** Both are null in a row that is about a run itself. */
+  /** Both are null in a row for a run of `$2`. */
   given: number | null;
   task: number | null;
   run: number;
   mine: boolean;
 }
 
-/** What a batch is known to need before it begins. */
+/** The runs that a batch is known to need before it begins. */
 export interface RunsNeeded {
   runs: readonly number[];
   /** Tasks that it settles or cancels. */
@@ -49,11 +49,11 @@ export interface RunsNeeded {
 
 export const NO_RUNS: RunsNeeded = { runs: [], tasks: [] };
 
-/** Those that its operations name, and the runs that it was found to need. */
+/** From its operations, and from earlier tries of the batch. */
 export function runsNeeded(tx: Tx, ops: readonly Op[], runs: readonly number[]): RunsNeeded {
   const cancelled = ops.flatMap((op) => (op.verb === "cancelRun" ? (tx.place(op.id)?.seq ?? []) : []));
   const tasks = ops.flatMap((op) => (op.verb === "cancel" ? (tx.place(op.id)?.seq ?? []) : []));
-  // Few stores have runs: there the settlements of a batch, which may be a thousand, are not looked up.
+  // Few stores have runs. Elsewhere the settlements of a batch, up to a thousand, are not looked up.
   const settled = tx.runs.areMet ? settledBy(tx, ops) : [];
   return { runs: [...runs, ...cancelled], tasks: [...tasks, ...settled] };
 }
@@ -66,7 +66,7 @@ export function settledBy(tx: Tx, ops: readonly Op[]): number[] {
 export class RunLocks {
   readonly #tx: Tx;
   readonly #ours = new Set<number>();
-  /** Tasks that are known to be of no run, or of one of ours. */
+  /** Tasks without a run, and tasks whose run is locked. */
   readonly #covered = new Set<number>();
   #areMet = false;
 
@@ -88,13 +88,13 @@ export class RunLocks {
     this.#covered.clear();
   }
 
-  /** Waits for all of them: only for a transaction that holds nothing yet. */
+  /** Waits for all of them. Only for a transaction that holds no other lock yet. */
   async begin({ runs, tasks }: RunsNeeded): Promise<void> {
     if (runs.length === 0 && tasks.length === 0) return;
     this.#note(tasks, await this.#tx.all<Row>(WAIT, numbers(tasks), numbers(runs)));
   }
 
-  /** Holds the runs of these tasks, and of the tasks on which they ask for verdicts, until the commit. */
+  /** Locks the runs of these tasks, and of the tasks about which they ask for verdicts, until the commit. */
   async hold(tasks: readonly number[]): Promise<void> {
     const rows = await this.#try(tasks);
     if (rows.some(({ mine }) => !mine)) this.#startAgain(rows.map(({ run }) => run));
@@ -107,7 +107,7 @@ export class RunLocks {
     if (rows.length === 0) this.#startAgain([run]);
   }
 
-  /** The same for a sweep, which passes over what others have in hand: answers the tasks whose runs others hold. */
+  /** As `hold`, for a sweep, which skips what is locked: returns the tasks whose runs other transactions hold. */
   async tryToHold(tasks: readonly number[]): Promise<Set<number>> {
     return new Set((await this.#try(tasks)).flatMap(({ given, mine }) => (mine ? [] : given!)));
   }

@@ -3,7 +3,7 @@ import { lookUp, rowsBy } from "../statements/look-up.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** For a claim's statement, and for others that tell of a task: its run, as JSON. */
+/** Column for statements that describe a task: its run, as JSON. */
 export const RUN_OF = (task: string): string => `
   (SELECT json_build_array(run.id, run.created_at, run.pipeline, run.stages, run_part.stage, run_part.part)
    FROM ${rowsBy("run_part", { task })} AS run_part CROSS JOIN ${lookUp("run", `run.id = run_part.run`)})`;

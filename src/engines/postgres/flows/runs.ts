@@ -20,8 +20,8 @@ import { fromColumns, numbers, toColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * How a run begins, goes on and ends. What its tasks' own tables say is not written a second time. Whoever goes on with a
- * run, or ends it, has its row locked: run-locks.ts.
+ * How a run begins, continues and ends. Facts that the tables of its tasks contain are not stored again. A transaction
+ * that continues or ends a run has locked its row (run-locks.ts).
  */
 
 export interface RunRow {
@@ -51,7 +51,7 @@ const JOIN = `
   SELECT task, run, $1, stage, part
   FROM unnest($2::int8[], $3::int8[], $4::text[], $5::text[]) AS each (task, run, stage, part)`;
 
-/** Tasks were added that begin a run, or go on with one. */
+/** Tasks were added that begin a run, or continue one. */
 export function joinRuns(tx: Tx, newcomers: { seq: number; task: NewTask | RunTask }[]): void {
   const tasks = newcomers.filter(({ task }) => isOfRun(task));
   if (tasks.length === 0) return;
@@ -85,7 +85,7 @@ const OF_RUN = `
 
 type KnownPart = RunRow & { stage: string; part: string; headers: string | null };
 
-/** The run that a task is of, locked: see run-locks.ts. */
+/** The run of a task, locked (run-locks.ts). */
 async function runOf(tx: Tx, task: TransitionTask): Promise<KnownPart | undefined> {
   if (task.stepped === false) return undefined;
   await tx.runs.hold([task.seq]);
@@ -96,7 +96,7 @@ const PART_RESULTS = `SELECT part, result, result_bytes FROM dibs.run_part WHERE
 
 export type Planned = Plan & { run: KnownPart };
 
-/** Checks before anything is written. `over`: nothing is to follow. */
+/** Decides what follows a stage, before anything is written. `over`: the run has ended. */
 export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned | "over" | undefined> {
   const run = await runOf(tx, task);
   if (!run) return undefined;
@@ -132,7 +132,7 @@ const STORE_RESULT = `
 const DROP_RESULTS = `
   UPDATE dibs.run_part SET awaits_join = false, result = NULL, result_bytes = NULL WHERE run = $1 AND awaits_join`;
 
-/** After the task's own end, and before what comes next is added. */
+/** After the task's end, and before the next tasks are added. */
 export async function continueRun(
   tx: Tx,
   task: Held,
@@ -151,7 +151,7 @@ const DEATH = `
   UPDATE dibs.run SET dead = dead + 1 WHERE id = ${rowsBy("run_part", { task: "$1::int8" }, { columns: "run" })}
   RETURNING id, created_at, state`;
 
-/** It has ended, or died. That it is done is told by its own row. */
+/** A task of a run ended without success, or died. A success is recorded in its own row. */
 export async function endPart(tx: Tx, task: TransitionTask, state: EndState): Promise<void> {
   if (state === "done" || task.stepped === false) return;
   if (state === "dead") {
@@ -161,7 +161,7 @@ export async function endPart(tx: Tx, task: TransitionTask, state: EndState): Pr
     return;
   }
   const run = await runOf(tx, task);
-  // It can have no result any more.
+  // The run can have no result any more.
   if (run?.state === null) await endRun(tx, run.id, state, null);
 }
 
@@ -174,25 +174,25 @@ const LOSE = `
 const LOCK_PARTS = `
   SELECT 1 FROM (SELECT task FROM unnest($1::int8[]) AS listed (task) ORDER BY task) AS wanted
   CROSS JOIN ${lookUp("run_part", { task: "wanted.task" }, { columns: "1", lock: "FOR UPDATE" })}`;
-/** Of ended tasks that are about to be removed: what is known of their ends stays on their runs' records. */
+/** Ended tasks are about to be deleted: their runs keep a record of their ends. */
 const KEEP_ENDS = `
   UPDATE dibs.run_part SET state = ended.state, started_at = coalesce(ended.started_at, ${LAST_START}),
     ended_at = ended.ended_at
   FROM ${rowsOf("ended", "$1::int8[]", "task, state, started_at, ended_at")} AS ended CROSS JOIN LATERAL ${rowsBy("run_part", { task: "ended.task" }, { columns: "ctid AS place" })} AS part
   WHERE run_part.ctid = part.place`;
-// Others may be about to change a run: so it is by its number, and not by where it stands.
+// By the run's id, not by ctid: another transaction may be about to update the row.
 const REVIVALS = `
   WITH gone AS MATERIALIZED (
     SELECT run, count(*)::int4 AS count FROM ${rowsOf("run_part", "$1::int8[]")} AS part GROUP BY run)
   UPDATE dibs.run SET dead = dead - gone.count FROM gone
   WHERE run.id = gone.run AND run.id = ANY (ARRAY (SELECT run FROM gone))`;
 
-/** Before their ends are removed. */
+/** Before the rows of `ended` are deleted. */
 export function keepEnds(tx: Tx, seqs: readonly number[]): void {
   if (seqs.length > 0) for (const sql of [LOCK_PARTS, KEEP_ENDS]) tx.send(sql, numbers(seqs));
 }
 
-/** Tasks are removed, and their ledgers still there. Answers the runs that can have no result any more. */
+/** Tasks are deleted, while their ledgers still exist. Returns the runs that can have no result any more. */
 export async function loseParts(tx: Tx, tasks: readonly Found[]): Promise<number[]> {
   const lost = await losePartsOf(
     tx,
@@ -206,7 +206,7 @@ export async function loseParts(tx: Tx, tasks: readonly Found[]): Promise<number
   return lost;
 }
 
-/** The same of tasks that have no place yet, which none of them died in. */
+/** As `loseParts`, for tasks without a state yet, which cannot be dead. */
 export async function losePartsOf(tx: Tx, seqs: readonly number[]): Promise<number[]> {
   await tx.runs.hold(seqs);
   const lost = await tx.take<{ run: number }>(LOSE, numbers(seqs), tx.now);
@@ -222,8 +222,8 @@ const OVER = `
   FROM ${rowsOf("run_part", "$1::int8[]")} AS run_part CROSS JOIN ${lookUp("run", `run.id = run_part.run`)}`;
 
 /**
- * Those of dead tasks that get another chance which are of runs, and whether their run is over. Asked once the runs are
- * locked: whoever ends one after that finds the tasks back in line, and takes them out.
+ * The redriven tasks that are part of runs, and whether their run has ended. Called after the runs are locked: a
+ * transaction that ends a run later finds the tasks in the line, and cancels them.
  */
 export async function reviveParts(tx: Tx, seqs: readonly number[]): Promise<Map<number, boolean>> {
   await tx.runs.hold(seqs);
@@ -232,7 +232,7 @@ export async function reviveParts(tx: Tx, seqs: readonly number[]): Promise<Map<
   return new Map(rows.map(({ task, over }) => [task, over]));
 }
 
-/** The run that it belongs to has ended, so that nothing can follow. */
+/** Its run has ended, so nothing can follow. */
 export async function isRunEnded(tx: Tx, task: TransitionTask): Promise<boolean> {
   return ((await runOf(tx, task))?.state ?? null) !== null;
 }
@@ -276,7 +276,7 @@ export async function cancelRun(tx: Tx, { id }: Verbs["cancelRun"]["in"]): Promi
   return { state: stateOfRun(await knownRun(tx, id)) };
 }
 
-/** With all its tasks; answers false for one that is of none. */
+/** Cancels the run of a task; false if it has none. */
 export async function cancelItsRun(tx: Tx, task: Found): Promise<boolean> {
   const run = await runOf(tx, task);
   if (run?.state === null) await endRun(tx, run.id, "cancelled", null);
@@ -285,7 +285,7 @@ export async function cancelItsRun(tx: Tx, task: Found): Promise<boolean> {
 
 const RUNS = `SELECT * FROM dibs.run WHERE id = ANY ($1::int8[])`;
 
-/** By their ids; those that there are. */
+/** Runs by their ids. Those that do not exist are left out. */
 export async function findRuns(tx: Tx, ids: readonly string[]): Promise<Map<string, RunRow>> {
   const places = ids.flatMap((id) => tx.place(id) ?? []);
   const rows = await tx.all<RunRow>(RUNS, numbers(places.map(({ seq }) => seq)));
@@ -308,7 +308,10 @@ const FORGET = [
   `DELETE FROM dibs.run WHERE id = ANY ($1::int8[])`,
 ] as const;
 
-/** Ended ones, as long as ended tasks of their first queue are kept. Answers whether there are more. */
+/**
+ * Deletes ended runs, as long after their end as ended tasks of their first queue are kept. Returns whether there are
+ * more.
+ */
 export async function pruneRuns(tx: Tx, limit: number): Promise<boolean> {
   let left = limit;
   for (const { queue, count } of await tx.all<{ queue: string; count: number }>(ENDED_RUNS)) {

@@ -6,7 +6,7 @@ import { fromColumns, fromText, toColumns, toText } from "../statements/text.ts"
 import type { Tx } from "../transaction/tx.ts";
 
 export const DELETE_STEPS = `DELETE FROM dibs.step WHERE task = $1`;
-/** Those that its handler took; what came from outside stays. */
+/** Steps of its handler. Signals stay. */
 export const DELETE_TAKEN = `DELETE FROM dibs.step WHERE task = $1 AND kind = 'step'`;
 export const DELETE_ALL_TIMEOUTS = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[]) AND kind = 'timeout'`;
 export const DELETE_ALL_STEPS = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[])`;
@@ -15,7 +15,7 @@ const KEEP = `
   INSERT INTO dibs.step (task, kind, name, value, bytes) VALUES ($1, $2, $3, $4, $5)
   ON CONFLICT (task, kind, name) DO UPDATE SET value = excluded.value, bytes = excluded.bytes`;
 
-/** Whoever has its task's place locked may. */
+/** The caller has locked the task's row in its state. */
 export function keepStep(
   tx: Tx,
   seq: number,
@@ -51,15 +51,12 @@ const STEPPED = `
   SELECT task FROM dibs.step WHERE task = ANY ($1::int8[])
   UNION SELECT task FROM ${rowsOf("run_part", "$1::int8[]")} AS run_part`;
 
-/** Those of the tasks for which something is kept, or that are of a run. */
+/** Which of the tasks have steps or signals, or are part of a run. */
 export async function withSteps(tx: Tx, seqs: readonly number[]): Promise<Set<number>> {
   return new Set((await tx.all<{ task: number }>(STEPPED, [...seqs])).map(({ task }) => task));
 }
 
-/**
- * For a claim's statement: what earlier attempts at a task mean for this one, and the run that it is of, as JSON, and null
- * for most. Only special tasks are looked up.
- */
+/** Column of a claim's statement: steps, signals, feedback and run of a special task, as JSON; null for most tasks. */
 export const HANDLER_STATE = (special: string, task: string): string => `
   CASE WHEN ${special} THEN (
     SELECT json_build_array(bool_or(kind <> 'feedback'), max(value) FILTER (WHERE kind = 'feedback'), ${RUN_OF(task)})

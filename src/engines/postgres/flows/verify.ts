@@ -29,7 +29,7 @@ const INSERT = `
 
 const STEP_ASIDE = `INSERT INTO dibs.stepped_aside (task) VALUES ($1)`;
 
-/** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group, if it is an order. */
+/** A success in a verified queue: the result and its adds wait for a verdict. An ordered group waits too. */
 export async function askForVerdict(
   tx: Tx,
   task: Held,
@@ -42,7 +42,7 @@ export async function askForVerdict(
     tx.send(STEP_ASIDE, seq);
     await freeGroup(tx, queue, task.groupKey!);
   }
-  // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
+  // The store adds it, so no limit applies: the result must be judged.
   const of = { id: tx.id(task.createdAt, seq), fence };
   const asking = await addChecked(tx, [verificationTask(queue.name, of)]);
   reportAdded(tx.batch.hint, asking);
@@ -55,7 +55,7 @@ export async function askForVerdict(
   return "verifying";
 }
 
-/** The verifier's own task ends with it; the one it judged, if it still waits for this. */
+/** The verifier's task ends, and so does the task it judged, unless that one waits for another verdict by now. */
 export async function settleVerdict(
   tx: Tx,
   task: Held,
@@ -70,7 +70,7 @@ export async function settleVerdict(
   return endDone(tx, task, null);
 }
 
-/** What the claim's own task asks about, where that is what the verifier speaks of. */
+/** The task about which the claim's task asks, if the verdict names it. */
 async function judgedUnder(
   tx: Tx,
   asking: Held,
@@ -87,11 +87,11 @@ async function accept(tx: Tx, task: VerifyingTask): Promise<void> {
     ...{ result, each },
     ...(costs !== null && { next: JSON.parse(costs) as NextCosts }),
   });
-  // Cancelled in this very moment.
+  // It was cancelled meanwhile.
   if (next === "over") return void (await endCancelled(tx, task));
-  // Those who subscribe by now.
+  // To the subscriptions of this moment.
   const adds = [...(text === null ? [] : await fanOut(tx, decodeAdds(text))), ...(next?.tasks ?? [])];
-  // Checked when they were said, but a queue may have filled up since.
+  // They were checked at the ack, but a queue may have filled up since.
   await checkAdds(tx, adds);
   dropVerifying(tx, task);
   await endDone(tx, task, result);

@@ -5,15 +5,18 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { givePlaces, joinLanes, type PromotedTask, type Waiter } from "./lane-line.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** How tasks that are added join groups with limits. */
+/** How added tasks join groups in queues with limits. */
 
-/** One that joins, and who takes a place in line because of it. */
+/** A task that joins its group, and the tasks that this promotes. */
 export interface Join {
   waiter: Waiter;
   risers: PromotedTask[];
 }
 
-/** Those that join groups with limits. They have no numbers yet, for who comes up because of one is numbered before the next. */
+/**
+ * New tasks join their groups before they have numbers: the tasks that one of them promotes get lower numbers than the
+ * next.
+ */
 export async function joinNew(
   tx: Tx,
   adding: [index: number, task: NewTask | RunTask][],
@@ -52,7 +55,7 @@ export function takesTurns({ risers }: Join): boolean {
   return risers[0]?.lane.queue.policy.groups.fair ?? false;
 }
 
-/** Those that have not joined theirs yet, where it has limits. */
+/** Tasks that have a number and have not joined their group yet, in queues with limits. */
 export async function joinGroups(tx: Tx, newcomers: NewTaskRow[]): Promise<void> {
   const joining = newcomers.filter(
     ({ queue, groupKey, due, joining: done }) => queue.limited && groupKey !== null && due === null && !done,
@@ -68,7 +71,7 @@ export async function joinGroups(tx: Tx, newcomers: NewTaskRow[]): Promise<void>
   }
 }
 
-/** Tasks that were waiting and took their places because of others, and because of which of the given ones. */
+/** For each waiting task that was promoted: the index of the added task that promoted it. */
 export function risenBy(newcomers: readonly NewTaskRow[]): Map<number, number> {
   return new Map(
     newcomers.flatMap(({ index, joining }) =>

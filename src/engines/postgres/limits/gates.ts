@@ -26,7 +26,7 @@ const HAS_LINE = `
     OR EXISTS (SELECT 1 FROM dibs.ready_elsewhere WHERE queue = $1 AND ${aboveFloor("$1", "ready_elsewhere")})
     OR EXISTS (SELECT 1 FROM dibs.ready_sticky WHERE queue = $1) AS some`;
 
-/** With what is known of the gate, which is ours from here on. */
+/** Takes the queue's gate until the commit. */
 export async function allowanceFor(tx: Tx, queue: Queue): Promise<{ gate: QueueGate; allowance: Allowance }> {
   await tx.limits.hold(queue);
   const [gate, claims] = await allAnswered([
@@ -40,7 +40,7 @@ export async function isAnyReady(tx: Tx, queue: Queue): Promise<boolean> {
   return (await tx.get<{ some: boolean }>(HAS_LINE, queue.id))!.some;
 }
 
-/** How many of its line may start at this moment, at most. */
+/** How many tasks of its line may start now, at most. */
 export async function roomOf(tx: Tx, queue: Queue): Promise<number> {
   const { gate, allowance } = await allowanceFor(tx, queue);
   const { rateLimit } = queue.policy;
@@ -48,8 +48,8 @@ export async function roomOf(tx: Tx, queue: Queue): Promise<number> {
 }
 
 /**
- * As many of the first as the rates of their queue let start, and when the next may. They count. What is past its time does
- * not start.
+ * The first tasks of the line that the queue's rates allow, and when the next may start. It charges them to the meter.
+ * Expired tasks do not start.
  */
 export async function withinRates<Row extends { cost: number | null; expires_at: number | null }>(
   tx: Tx,
@@ -91,7 +91,7 @@ export async function correctCost(
   lane.changed = true;
 }
 
-/** For `delay` nothing of the queue starts. */
+/** No task of the queue starts for `delay`. */
 export async function holdQueue(tx: Tx, queue: Queue, delay: number): Promise<void> {
   const gate = await tx.limits.gate(queue);
   gate.heldUntil = Math.max(gate.heldUntil, tx.now + delay);
@@ -101,10 +101,10 @@ export async function holdQueue(tx: Tx, queue: Queue, delay: number): Promise<vo
 const INSERT_GATE = `INSERT INTO dibs.gate (queue) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM dibs.gate WHERE queue = $1)`;
 const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
 
-/** It is held back, and had no limits until now: from here on whoever claims from it, or touches its groups, has to ask. */
+/** A hold is set in a queue without limits: from now on claims and changes of its groups need its gate. */
 export async function makeLimited(tx: Tx, queue: Queue): Promise<void> {
   if (queue.limited) return;
-  // Seldom news: that it comes to this shows before the batch begins, see exclusive.ts.
+  // Rare: batches that set a first hold are exclusive from the beginning (exclusive.ts).
   tx.needExclusive();
   tx.send(NEW_REVISION, await tx.queues.nextRevision(), queue.id);
   putGate(tx, queue);
@@ -117,13 +117,14 @@ function putGate(tx: Tx, queue: Queue): void {
 
 const COUNT_CLAIMS = `UPDATE dibs.claim SET counted = true WHERE queue = $1 AND NOT counted`;
 
-/** Its policy is another one now. What was done while there were no such limits is brought into their books. */
+/** The queue's policy has changed. Lines and claims from before get the columns that its new limits need. */
 export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"]): Promise<void> {
   const { policy } = queue;
   const governs = governsGroups(policy) && !governsGroups(before);
   const caps = policy.maxConcurrency !== null && before.maxConcurrency === null;
   const isFirst = !queue.limited && (governsGroups(policy) || isGated(policy));
-  // Foreseen (exclusive.ts), but for a queue that is another one by now: others go by its having no limits until their commits.
+  // exclusive.ts has decided this before, unless the queue changed meanwhile. Other batches count nothing for it
+  // until they commit.
   if (isFirst || caps || changesGroups(before, policy)) tx.needExclusive();
   tx.limits.reread();
   if (isFirst) putGate(tx, queue);
@@ -131,17 +132,18 @@ export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"])
   if (caps) tx.send(COUNT_CLAIMS, queue.id);
 }
 
-/** Its policy has limits, and not only a hold that may be over. */
+/** Its policy has limits. A hold alone does not count. */
 export function isLimitedNow({ limited, policy }: Queue): boolean {
   return limited && (governsGroups(policy) || isGated(policy));
 }
 
-/** Who claims from more queues than these seldom needs most of their gates. */
+/** A claim on more queues rarely needs most of their gates. */
 const MOST_GATES = 8;
 
 /**
- * The gates that the claims of a batch need: it waits for them before it begins. To find one taken and begin again costs two round
- * trips: three stores that shared one queue with limits drained it at 0.6 of the speed.
+ * The gates that the claims of a batch need; it waits for them before it begins. Without this a batch that finds one
+ * taken starts again, for two round trips: three stores that shared one queue with limits drained it at 0.6 of the
+ * speed.
  */
 export function gatesOf(tx: Tx, ops: readonly Op[]): number[] {
   if (!tx.queues.hasLimits) return [];
@@ -155,7 +157,7 @@ const IS_OPEN = `
   WHERE ${newest("gate", "$1")} AND meter IS NULL AND wake_at IS NULL AND reviewed IS NULL AND coalesce(held_until, 0) <= $2
     AND NOT EXISTS (SELECT 1 FROM dibs.ready_sticky WHERE ready_sticky.queue = gate.queue OFFSET 0)`;
 
-/** Its limits are things of the past: whoever claims from it need not ask any further. */
+/** The queue had limits, and none applies any more: claims may take the fast path. */
 export async function hasNoLimits(tx: Tx, queue: Queue): Promise<boolean> {
   if (isLimitedNow(queue)) return false;
   tx.limits.flush();

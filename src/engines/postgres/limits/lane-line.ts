@@ -9,9 +9,9 @@ import { enterLine, type Line } from "../line/enter-line.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** Who of a group stands in line, in a queue with limits. The queue's gate is ours (limits.ts). */
+/** Which tasks of a group are in the line, in a queue with limits. The caller holds the queue's gate (limits.ts). */
 
-/** One that waits behind others of its group, or comes to. */
+/** A task that waits behind others of its group, or is about to. */
 export interface Waiter {
   key: string;
   task: number;
@@ -19,24 +19,24 @@ export interface Waiter {
   rank: number;
   failures: number;
   cost: number | null;
-  /** It has a row among those that wait. */
+  /** It has a row in `waiting`. */
   waits: boolean;
-  /** It takes its place in line. */
+  /** It was promoted. */
   rises: boolean;
 }
 
-/** One that takes a place in line: its own, but for queues whose groups take turns. */
+/** A task that enters the line. Its position is its own, unless groups rotate. */
 export interface PromotedTask {
   lane: Lane;
   waiter: Waiter;
   place: number;
 }
 
-/** How many more of a group may stand in line, as far as others of it decide. */
+/** How many more tasks of a group may enter the line, without regard to its rate. */
 function roomIn({ queue, key, holders, line }: Lane): number {
   const { concurrency, rateLimit, fair, weight } = queue.policy.groups;
   let room = concurrency - holders;
-  // With a rate one at a time: what stands in line has not been counted yet.
+  // With a rate, one at a time: the meter has not counted tasks in the line yet.
   if (rateLimit.length > 0) room = Math.min(room, 1 - line);
   if (fair) room = Math.min(room, (Object.hasOwn(weight, key) ? weight[key]! : 1) - line);
   return Math.max(0, room);
@@ -55,7 +55,7 @@ const FIRST_URGENT_WAITING = FIRST(`
   SELECT * FROM (${OF_LANE(`AND rank < ${FIRST_RANK}`)}) AS urgent
   UNION ALL SELECT * FROM (${OF_LANE(`AND rank >= ${FIRST_RANK}`)}) AS other`);
 
-/** The first that wait of each lane, as many as may rise: the others need not be looked at. */
+/** The first waiting tasks of each lane, as many as may be promoted. */
 async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promise<Map<string, Waiter[]>> {
   const open = lanes.filter((lane) => roomIn(lane) > 0);
   if (open.length === 0) return new Map();
@@ -69,7 +69,7 @@ async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promi
   return Map.groupBy(rows, ({ key }) => key);
 }
 
-/** Those that take their places, the first ones first. Where only time can help, somebody looks again then. */
+/** Promotes tasks, the first ones first. If only time can make room, the lane gets a wake time. */
 function rising(tx: Tx, lane: Lane, waiting: Waiter[]): PromotedTask[] {
   const { rateLimit } = lane.queue.policy.groups;
   const time = tx.limits.timeFor(rateLimit, lane.meter);
@@ -93,7 +93,7 @@ function rising(tx: Tx, lane: Lane, waiting: Waiter[]): PromotedTask[] {
   }
 }
 
-/** Groups of which something has moved: their next ones take their places, lane after lane. */
+/** Promotes the next tasks of groups, lane after lane. */
 export async function fillLanes(tx: Tx, queue: Queue, keys: readonly string[]): Promise<void> {
   const lanes = await tx.limits.lanes(queue, [...new Set(keys)]);
   const waiting = await firstWaiting(tx, queue, lanes);
@@ -102,7 +102,7 @@ export async function fillLanes(tx: Tx, queue: Queue, keys: readonly string[]): 
   await enterLineOfLanes(tx, queue, risers);
 }
 
-/** Where groups take turns each goes to the tail. */
+/** If groups rotate, promoted tasks get the last positions. */
 export async function givePlaces(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<void> {
   if (!queue.policy.groups.fair) return;
   const places = await tx.numbers("seq", risers.length);
@@ -110,8 +110,8 @@ export async function givePlaces(tx: Tx, queue: Queue, risers: readonly Promoted
 }
 
 /**
- * Tasks join their groups one after the other; answers for each who takes a place because of it. They have no rows
- * yet, and where they are new they may be without their numbers: then they come last.
+ * Tasks join their groups one after the other. Returns the tasks that each of them promotes. They have no rows yet. New
+ * tasks may have no number yet: these come last.
  */
 export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]): Promise<PromotedTask[][]> {
   const keys = [...new Set(joiners.map(({ key }) => key))];
@@ -132,7 +132,7 @@ const TAKE_WAITING = deleteEach(
   `unnest($2::text[], $3::int8[]) AS old (group_key, pos)`,
   `waiting.queue = $1 AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos`,
 );
-/** Promoted tasks enter the line. Those that waited leave their rows there. */
+/** Promoted tasks enter the line, and their rows in `waiting` are deleted. */
 export async function enterLineOfLanes(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<void> {
   if (risers.length === 0) return;
   tx.limits.risen += risers.length;
@@ -160,7 +160,7 @@ const LIVE_OWNERS = `
   SELECT session.id FROM dibs.serving JOIN dibs.session ON ${newest("session", "serving.session")}
   WHERE serving.queue = $1 AND serving.session = ANY ($2::int8[]) AND session.heartbeat_at + session.lease > $3`;
 
-/** The sessions of the lanes that live, and serve the queue. */
+/** The live sessions that the lanes are sticky to, and that serve the queue. */
 async function ownersAmong(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<Set<number>> {
   if (!queue.policy.groups.sticky) return new Set();
   const sessions = [...new Set(risers.flatMap(({ lane }) => lane.session ?? []))];
@@ -172,7 +172,7 @@ async function ownersAmong(tx: Tx, queue: Queue, risers: readonly PromotedTask[]
 const INSERT_WAITING = `
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
 
-/** What a task brings along that joins its group. */
+/** What a task needs to join its group. */
 export interface Joining {
   seq: number;
   queue: Queue;
@@ -184,12 +184,12 @@ export interface Joining {
   blocksGroup: boolean;
 }
 
-/** Joins the line, or those of its group that wait. One that holds its group gives that up, and asks again. */
+/** A task enters the line or waits in its group. A head first gives its slot up, and then joins like any other. */
 export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiting"> {
   const { queue, groupKey, seq, pos, rank, failures, cost } = task;
   const lane = await tx.limits.lane(queue, groupKey!);
   const waiter = { key: groupKey!, task: seq, pos, rank, failures, cost, waits: false, rises: false };
-  // One of several heads has to ask again.
+  // If the group has several heads, it must join like any other.
   if (task.blocksGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     lane.line++;
     await enterLineOfLanes(tx, queue, [{ lane, waiter, place: pos }]);
@@ -212,12 +212,12 @@ function giveUp(lane: Lane): void {
   lane.changed = true;
 }
 
-/** One that held its group does not any more. */
+/** A head of the group is gone. */
 export async function giveUpLane(tx: Tx, queue: Queue, key: string): Promise<void> {
   giveUp(await tx.limits.lane(queue, key));
 }
 
-/** The same, and the next ones take their places. */
+/** As `giveUpLane`, and promotes the next tasks. */
 export async function leaveLane(tx: Tx, queue: Queue, key: string): Promise<void> {
   await giveUpLane(tx, queue, key);
   await fillLanes(tx, queue, [key]);
@@ -231,13 +231,13 @@ const WAIT_AGAIN = `
   FROM unnest($3::int8[], $4::int2[], $5::int2[]) AS each (task, rank, failures)
   CROSS JOIN ${TASK_OF("each")}`;
 
-/** For `delay` none of the group starts, and none that stands in line either. */
+/** No task of the group starts for `delay`. Tasks in the line wait again. */
 export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number): Promise<void> {
   const lane = await tx.limits.lane(queue, key);
   lane.heldUntil = Math.max(lane.heldUntil, tx.now + delay);
   lane.changed = true;
   const rows: { task: number; rank: number; failures: number }[] = [];
-  // The line of all last: what is kept for some comes to stand there without the gate, and is met there then.
+  // `ready` last: tasks of `ready_elsewhere` move there without the gate, and are found there then.
   for (const table of ["ready_elsewhere", "ready_sticky", "ready"])
     rows.push(...(await tx.take<(typeof rows)[0]>(OUT_OF_LINE(table), queue.id, key)));
   if (rows.length === 0) return;
@@ -255,7 +255,7 @@ export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number)
   tx.counters.count(queue, "waiting", rows.length);
 }
 
-/** One of a group that stands in line. */
+/** A task of a group in the line. */
 export interface InLine {
   table: Line;
   key: string;
@@ -293,10 +293,10 @@ const PULL_BACK = (table: Line): string => `
   SELECT $1, old.group_key, coalesce(task.pos, task.seq), old.task, old.rank, old.failures
   FROM old CROSS JOIN ${TASK_OF("old")} RETURNING group_key, task`;
 
-/** Out of the line again: they wait for their turn. */
+/** Takes tasks out of the line: they wait again. */
 export async function removeFromLine(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {
   const left = new Map(rows.map((row) => [row.task, row]));
-  // The line of all last, and for all that are left: what is kept for some comes to stand there without the gate.
+  // `ready` last, and for all that are left: tasks of `ready_elsewhere` move there without the gate.
   for (const table of ["ready_elsewhere", "ready_sticky", "ready"] as const) {
     const its = [...left.values()].filter((row) => table === "ready" || row.table === table);
     if (its.length === 0) continue;

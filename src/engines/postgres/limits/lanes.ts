@@ -6,15 +6,15 @@ export interface Lane {
   groupKey: string;
 }
 
-/** By laneColumns, in one order everywhere. */
+/** The lanes of laneColumns, in one order everywhere. */
 export const LISTED_LANES = `
     SELECT queue, group_key FROM unnest($1::int4[], $2::text[]) AS lane (queue, group_key)
     ORDER BY queue, group_key COLLATE "C"`;
-/** To be said of the row of such a lane, where the list is `wanted`. */
+/** WHERE clause that finds the row of a lane of the list `wanted`. */
 export const IS_LISTED = `lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"`;
 
-// Takes those that are free, and stands behind the heads of the others. In one order everywhere, so that two transactions do not
-// wait for each other.
+// Inserts the lanes that do not exist, and locks the others FOR SHARE. In one order everywhere, so that two
+// transactions do not wait for each other.
 const TAKE = `
   WITH wanted AS MATERIALIZED (${LISTED_LANES}
   ), taken AS (
@@ -25,11 +25,11 @@ const TAKE = `
       SELECT queue, group_key FROM dibs.lane WHERE ${IS_LISTED} OFFSET 0 FOR SHARE) AS lane)
   SELECT queue, group_key, true AS taken FROM taken UNION ALL SELECT queue, group_key, false FROM behind`;
 
-/** The rows of such lanes, as far as there are some: locked, if so, in the order of the list. */
+/** The existing rows of the listed lanes, in the order of the list; locked if asked. */
 export const lanesListed = (lock?: "FOR UPDATE SKIP LOCKED"): string =>
   `(${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED, lock ? { lock } : {})}`;
 
-/** Of which the caller has all rows to himself. */
+/** The caller has locked all of them. */
 export const DELETE_LANES = deleteEach("lane", `(${LISTED_LANES}) AS wanted`, IS_LISTED);
 
 export interface LaneRow {
@@ -38,17 +38,17 @@ export interface LaneRow {
 }
 
 /**
- * Takes the groups that have no head; the heads of the others stay until the commit, so that whoever comes to stand
- * behind one is not overlooked when it ends. Each group is given once.
+ * Takes the groups that have no head. The lanes of the others are locked until the commit, so that the end of a head
+ * finds the tasks that this transaction adds behind it. Each group is given once.
  */
 export async function takeLanes(tx: Tx, lanes: Lane[]): Promise<{ taken: Lane[] }> {
-  // Their heads have ended in this batch, and nobody was waiting.
+  // Their heads have ended in this batch, and no task was waiting.
   const taken = lanes.filter((lane) => tx.batch.idleLanes.delete(laneName(lane)));
   let open = taken.length > 0 ? lanes.filter((lane) => !taken.includes(lane)) : lanes;
   while (open.length > 0) {
     const rows = await tx.all<LaneRow & { taken: boolean }>(TAKE, ...laneColumns(open));
     for (const row of rows) if (row.taken) taken.push(laneFrom(row));
-    // One that somebody else took or gave up meanwhile is neither.
+    // A lane that another transaction inserted or deleted meanwhile is in neither list.
     const known = new Set(rows.map((row) => laneName(laneFrom(row))));
     open = open.filter((lane) => !known.has(laneName(lane)));
   }

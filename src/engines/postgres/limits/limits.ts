@@ -9,25 +9,25 @@ import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * What a transaction knows of the limits that it works under. Whoever changes the groups of a queue with limits, or claims
- * from it, has the queue's gate to himself until the commit: so what was read of it stays true, is changed here, and is
- * written at the end.
+ * What a transaction knows of the limits that apply to it. A transaction that changes groups of a queue with limits, or
+ * claims from it, holds the queue's gate until the commit. So it can keep what it has read, change it here, and write
+ * it at the end.
  */
 
-/** What is counted of a group, or of a whole queue. */
+/** What is counted for a group, or for a whole queue. */
 export interface Gate {
   meter: Meter;
-  /** Nothing starts before: somebody met a limit of somebody else's. */
+  /** No task starts before: a hold. */
   heldUntil: number;
-  /** When somebody has to look whether more may start; null: other things will tell. */
+  /** When to check again whether more may start; null: another event will tell. */
   wakeAt: number | null;
-  /** It is to be written. */
+  /** It has to be written. */
   changed: boolean;
 }
 
-/** What is remembered of a whole queue. */
+/** The gate of a queue. */
 export interface QueueGate extends Gate {
-  /** Up to which group they have been looked at since their policy was changed; null: all of them. See review.ts. */
+  /** The last group that was reviewed since the policy changed; null: all were. See review.ts. */
   reviewed: string | null;
 }
 
@@ -35,15 +35,15 @@ export interface QueueGate extends Gate {
 export interface Lane extends Gate {
   queue: Queue;
   key: string;
-  /** Those that the others wait for. */
+  /** Tasks of the group in the line or claimed, and tasks that block it. */
   holders: number;
-  /** Those of them that stand in line; counted only where that matters. */
+  /** Tasks of the group in the line; counted only if the policy needs it. */
   line: number;
-  /** Of the worker that had the last one, where groups are sticky. */
+  /** The session that had the last task, if groups are sticky. */
   session: number | null;
 }
 
-/** More than a transaction lasts: what is further ahead was counted before somebody put the clock back. */
+/** Longer than any transaction. A meter that is further ahead was counted before the clock was set back. */
 const LONGEST_LAG_MS = 60_000;
 
 interface GateRow {
@@ -73,7 +73,7 @@ const MAKE_LANES = `
   SELECT $1, key, 0 FROM unnest($2::text[]) AS wanted (key) ORDER BY key COLLATE "C" ON CONFLICT DO NOTHING`;
 const IN_LINE = (table: string): string => `
   (SELECT count(*) FROM dibs.${table} WHERE ${table}.queue = $1 AND ${table}.group_key = lane.group_key)`;
-// Locked too, for those who began before the queue had limits.
+// Locked, because of transactions that began before the queue had limits.
 const LANES = `
   SELECT lane.group_key, holders, session, meter, held_until, wake_at,
     CASE WHEN $3::bool THEN ${["ready", "ready_elsewhere", "ready_sticky"].map(IN_LINE).join(" + ")} ELSE 0 END::int4 AS line
@@ -91,10 +91,10 @@ const WRITE_LANES = `
   WHERE lane.ctid = each.place`;
 
 export class Limits {
-  /** How many tasks of groups have taken places in line. */
+  /** How many tasks of groups this transaction has promoted. */
   risen = 0;
   readonly #tx: Tx;
-  /** The queues whose gates are ours. */
+  /** The queues whose gates this transaction holds. */
   readonly #ours = new Set<number>();
   readonly #gates = new Map<Queue, QueueGate>();
   readonly #lanes = new Map<Queue, Map<string, Lane>>();
@@ -103,7 +103,7 @@ export class Limits {
     this.#tx = tx;
   }
 
-  /** `ours`: the gates that the transaction has waited for. */
+  /** `ours`: the gates that it got when it began. */
   begin(ours: readonly number[]): void {
     this.#ours.clear();
     this.#gates.clear();
@@ -111,12 +111,15 @@ export class Limits {
     for (const queue of ours) this.#ours.add(queue);
   }
 
-  /** From here to the commit nobody else has it. */
+  /**
+   * Takes the queue's gate until the commit. If another transaction holds it, the batch starts again with a wait for
+   * it.
+   */
   async hold(queue: Queue): Promise<void> {
     if (!(await this.tryToHold(queue))) throw new LocksNeeded({ gates: [...this.#ours, queue.id] });
   }
 
-  /** False where somebody else has it. Never waited for by who has something that others wait for: so no two wait for each other. */
+  /** False if another transaction holds it. It never waits: that transaction may wait for locks of this one. */
   async tryToHold({ id }: Queue): Promise<boolean> {
     if (this.#ours.has(id)) return true;
     const mine = await tryLock(this.#tx, gateLock(this.#tx.link.schema, id));
@@ -124,7 +127,7 @@ export class Limits {
     return mine;
   }
 
-  /** What is remembered of a whole queue. */
+  /** The gate of a queue, read once. */
   async gate(queue: Queue): Promise<QueueGate> {
     const known = this.#gates.get(queue);
     if (known) return known;
@@ -152,7 +155,7 @@ export class Limits {
           ...gateFrom(row),
           ...{ queue, key: row.group_key, holders: row.holders, line: row.line, session: row.session },
         };
-        // One that was made just now goes again, unless it comes to remember something.
+        // A lane that was just inserted is deleted at the end, unless it has something to store by then.
         lane.changed = isBlank(this.#tx, lane);
         known.set(lane.key, lane);
       }
@@ -160,15 +163,15 @@ export class Limits {
     return keys.map((key) => known.get(key)!);
   }
 
-  /** A task of the group has left the line, or joined it: a lane that is read later on is counted then. */
+  /** A task of the group has left the line or entered it. A lane that is read later is counted then. */
   movedInLine(queue: Queue, key: string | null, by: 1 | -1): void {
     const lane = key === null ? undefined : this.#lanes.get(queue)?.get(key);
     if (lane) lane.line += by;
   }
 
   /**
-   * The time by which a meter is read. A transaction that got the gate late may be older than what another one counted
-   * meanwhile: a span that has begun by then has begun for it, too, or what was counted would be lost.
+   * The time by which a meter is read. A transaction that got the gate late may be older than a window that another one
+   * has begun. Then it counts in that window: otherwise the count would be lost.
    */
   timeFor(limits: readonly RateLimit[], meter: Meter): number {
     const { now } = this.#tx;
@@ -179,7 +182,7 @@ export class Limits {
     return Math.max(now, ...began);
   }
 
-  /** Somebody has to look again then: the keeper of this process is told. */
+  /** Sets when to check again, and hints it to the housekeeper of this process. */
   wakeAt(gate: Gate, at: number | null): void {
     if (gate.wakeAt === at) return;
     gate.wakeAt = at;
@@ -191,7 +194,7 @@ export class Limits {
     if (at !== null) hint.due = Math.min(hint.due ?? Number.POSITIVE_INFINITY, at - now);
   }
 
-  /** Writes what has changed: before the commit, and before somebody looks for it in the tables. */
+  /** Writes all changes: before the commit, and before a statement reads them. */
   flush(): void {
     for (const [queue, gate] of this.#gates) {
       if (!gate.changed) continue;
@@ -231,7 +234,7 @@ export class Limits {
     }
   }
 
-  /** What is remembered is written, and read again by who needs it: something else changes it. */
+  /** Writes all changes and forgets what was read, because a statement is about to change the rows. */
   reread(): void {
     this.flush();
     this.#gates.clear();
@@ -252,12 +255,12 @@ function columnsOf({ meter, heldUntil, wakeAt }: Gate): [string | null, number |
   return [isEmpty(meter) ? null : JSON.stringify(meter), heldUntil === 0 ? null : heldUntil, wakeAt];
 }
 
-/** Where a rate counts what starts, or groups take turns, it matters how many of a group stand in line. */
+/** Whether the policy needs the number of tasks of a group in the line: it has a rate, or groups rotate. */
 function countsLine({ policy: { groups } }: Queue): boolean {
   return groups.fair || groups.rateLimit.length > 0;
 }
 
-/** Nobody holds it, so that nobody waits behind it either, and nothing is remembered of it. */
+/** It has no heads, so no task waits behind one, and it stores nothing. */
 function isBlank({ now }: Tx, { holders, meter, heldUntil, wakeAt, session }: Lane): boolean {
   return holders === 0 && isEmpty(meter) && heldUntil <= now && wakeAt === null && session === null;
 }

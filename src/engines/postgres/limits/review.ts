@@ -9,11 +9,11 @@ import { fillLanes, type InLine, inLineOf, removeFromLine } from "./lane-line.ts
 import type { Lane, QueueGate } from "./limits.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** What becomes of the tasks of a queue whose policy is another one now. */
+/** What happens to the tasks of a queue when its policy changes. */
 
 /**
- * Each of its groups is looked at, in as many pieces of work as it takes: until the last of them has been, nothing of the
- * queue starts. So nothing starts by the old policy.
+ * Reviews each of its groups, in several batches if there are many. Until the last group was reviewed, no task of the
+ * queue starts, so none starts under the old policy.
  */
 export async function adoptPolicy(tx: Tx, queue: Queue, before: QueuePolicy): Promise<void> {
   await adoptLimits(tx, queue, before);
@@ -27,21 +27,18 @@ export async function adoptPolicy(tx: Tx, queue: Queue, before: QueuePolicy): Pr
 const DUE_GATES = `
   SELECT queue FROM dibs.gate WHERE wake_at <= $1 AND ${sinceFloor("gate", "wake_at")} ORDER BY queue`;
 
-/**
- * Those of which more may start by now, or whose groups are to be looked at. What others have their hands on they look at
- * themselves.
- */
+/** Opens the gates that are due, and continues reviews. Gates that other transactions hold are left to them. */
 export async function openGates(tx: Tx): Promise<void> {
   for (const { queue: id } of await tx.all<{ queue: number }>(DUE_GATES, tx.now)) {
     const queue = tx.queues.ifAny(id);
     if (!queue || !(await tx.limits.tryToHold(queue))) continue;
     const gate = await tx.limits.gate(queue);
-    // Somebody else has opened it since we looked, and may have closed it again.
+    // Another transaction has opened it meanwhile, and may have closed it again.
     if (gate.wakeAt !== null && gate.wakeAt <= tx.now) await openGate(tx, queue, gate);
   }
 }
 
-/** Who waits is told, but no more than may start. One at least: who finds the gate closed leaves word when to look again. */
+/** Hints as many ready tasks as may start. At least one: a claim that finds the gate closed sets the next wake time. */
 async function openGate(tx: Tx, queue: Queue, gate: QueueGate): Promise<void> {
   if (gate.reviewed !== null) {
     gate.reviewed = await review(tx, queue, gate.reviewed);
@@ -64,7 +61,7 @@ const NEXT_LANES = `
     SELECT 1 FROM dibs.waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key OFFSET 0))
   ORDER BY group_key LIMIT $3`;
 
-/** The next groups, in their order: those that somebody holds or waits in. Answers up to which it has come. */
+/** Reviews the next groups that have heads or waiting tasks. Returns the last one, or null after all. */
 async function review(tx: Tx, queue: Queue, after: string): Promise<string | null> {
   tx.limits.flush();
   const page = await tx.all<{ group_key: string }>(NEXT_LANES, queue.id, after, BOUNDS.sweep);
@@ -82,7 +79,7 @@ async function review(tx: Tx, queue: Queue, after: string): Promise<string | nul
   return page.length < BOUNDS.sweep ? null : keys.at(-1)!;
 }
 
-/** Those that would not have come up by the policy. */
+/** Tasks in the line that the policy would not have promoted. */
 function excessOf(tx: Tx, lane: Lane, inLine: InLine[]): InLine[] {
   const [first] = inLine.sort(groupOrder(lane.queue.policy));
   if (!first) return [];

@@ -8,7 +8,7 @@ import { processInboxFromFront, processInboxOf } from "./inbox.ts";
 import type { Line } from "./enter-line.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** Where a task stands: which of the states' tables has it. */
+/** The location of a task: its state, and the row that says so. */
 export type Place =
   | { state: "claimed"; held: Held; progress: { value: number; note: string | null } | null }
   | { state: "verifying"; held: Held }
@@ -18,7 +18,7 @@ export type Place =
   | { state: "waiting" }
   | { state: EndState };
 
-/** A task and where it stands; what a move needs is filled in from there. */
+/** A task and its location, with everything that a transition needs. */
 export interface Found extends TransitionTask {
   place: Place;
 }
@@ -26,7 +26,7 @@ export interface Found extends TransitionTask {
 const IN_PLACE = (table: string): string =>
   `${table}.queue = task.queue AND ${table}.rank = ${RANK} AND ${table}.pos = coalesce(task.pos, task.seq)`;
 
-// One statement sees one moment: a task is in exactly one of these.
+// One statement sees one snapshot: a task is in exactly one of these tables.
 const FIND = (more: { columns: string; joins: string }): string => `
   SELECT task.seq, task.queue, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
     task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
@@ -54,7 +54,9 @@ const FIND = (more: { columns: string; joins: string }): string => `
   ${more.joins}
   ORDER BY i`;
 const FIND_PLAIN = FIND({ columns: "", joins: "" });
-/** In queues with limits the place of a ready task need not be its own: it is found by its group. */
+/**
+ * In a queue with limits, the position of a ready task may differ from the task's own: its row is found by the group.
+ */
 const BY_GROUP = (name: string, table: Line): string => `
   LEFT JOIN ${lookUp(
     table,
@@ -122,7 +124,7 @@ export async function findBySeq(tx: Tx, seq: number): Promise<Found | undefined>
   return (await findMany(tx, [seq]))[0];
 }
 
-/** In the given order; those that are not there are left out. */
+/** In the given order. Tasks that do not exist are left out. */
 export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]> {
   if (seqs.length === 0) return [];
   const find = async (): Promise<FoundRow[]> => {
@@ -233,7 +235,7 @@ function lineOf(row: FoundRow): { table: Line; pos: number; failures: number } |
 
 const PENDING: ReadonlySet<string> = new Set(["ready", "waiting", "scheduled", "parked"]);
 
-/** In line, or behind its group's head. */
+/** It is neither claimed nor verifying, and has not ended. */
 export function isPending({ place }: Found): boolean {
   return PENDING.has(place.state);
 }

@@ -1,18 +1,18 @@
 import { BOUNDS } from "../../../engine/engine.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** What of a kind that time brings a sweep deals with: the first of it, and of that what is free. */
+/** Selects what one sweep processes of a kind of due rows: the earliest ones that no other transaction holds. */
 
 interface OfQueue {
   queue: number;
   group_key: string | null;
 }
 
-/** To be said where `$3` are the queues whose gates others have: a task without a group needs none. */
+/** Condition where `$3` are the queues whose gates other transactions hold. A task without a group needs no gate. */
 export const butForBusy = (queue: string, groupKey: string): string =>
   `(${groupKey} IS NULL OR ${queue} <> ALL ($3::int4[]))`;
 
-/** Of a statement that is given the time, how many, and what it is to leave out; `among` picks those that are free in other ways. */
+/** Runs a statement that gets the time, a limit and the queues to leave out. `among` filters its rows further. */
 export async function firstDue<Row extends OfQueue>(
   tx: Tx,
   sql: string,
@@ -24,14 +24,17 @@ export async function firstDue<Row extends OfQueue>(
   return rows;
 }
 
-/** Only what was dealt with makes room for more: to look again at once for what others have in hand would be to wait without a pause. */
+/**
+ * Counts only rows that were processed. Rows that another transaction holds would make the next sweep start at once,
+ * without a pause.
+ */
 export function noteMoreDue(tx: Tx, dealtWith: readonly unknown[]): void {
   if (dealtWith.length === BOUNDS.sweep) tx.batch.noteMoreDue();
 }
 
 /**
- * Up to as many as one sweep deals with. Whoever has a gate may have it for long, where it waits for a transaction of a
- * caller's: what is behind as many of its tasks as were asked for is asked for once more, without these.
+ * At most as many rows as one sweep processes. A transaction may hold a gate for long while it waits for a caller's
+ * transaction. If rows of that queue filled the page, the statement is repeated without the queue.
  */
 export async function firstFree<Row extends OfQueue>(
   tx: Tx,
@@ -50,8 +53,8 @@ export async function firstFree<Row extends OfQueue>(
 }
 
 /**
- * Those of which nobody else has the gate: what others are about to change they look at themselves, or the next sweep does.
- * A group's gate is needed to move a task of it.
+ * Leaves out rows whose queue's gate another transaction holds: that transaction, or the next sweep, processes them. To
+ * move a task of a group, its gate is needed.
  */
 export async function withGates<Row extends OfQueue>(tx: Tx, rows: Row[]): Promise<Row[]> {
   await tx.queues.load(rows.map(({ queue }) => queue));
@@ -66,7 +69,7 @@ export async function withGates<Row extends OfQueue>(tx: Tx, rows: Row[]): Promi
   return known.filter(({ queue, group_key: key }) => key === null || free.get(queue) !== false);
 }
 
-/** Those that are of no run that somebody else holds: to end a task takes its run. */
+/** Leaves out tasks whose run another transaction holds: the end of a task changes its run. */
 export async function withRuns<Row extends { task: number }>(tx: Tx, rows: Row[]): Promise<Row[]> {
   const busy = await tx.runs.tryToHold(rows.map(({ task }) => task));
   return busy.size === 0 ? rows : rows.filter(({ task }) => !busy.has(task));

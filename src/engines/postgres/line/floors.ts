@@ -6,19 +6,20 @@ import { PLANNING, setLocally } from "../connection/settings.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * Where a look at a line begins. While somebody's transaction stays open, PostgreSQL keeps the index entries of all that
- * was taken since, and even without one until they are cleared away: whoever begins at the front walks over them, more of
- * them each time. So each line has a floor below which nothing stands (docs/decisions/0029).
+ * The positions at which scans of the lines begin. While any transaction stays open, and until the next VACUUM,
+ * PostgreSQL keeps the index entries of tasks that have left a line. A scan from the front reads all of them, more each
+ * time. So each line has a floor, and no row is below it (docs/decisions/0029).
  *
- * It is raised while no batch is open, so that nobody is about to put something below it; and whoever puts something there
- * later lowers it in the same transaction. A statement sees line and floor as they were at one moment, so it misses nothing.
+ * A floor is raised while no batch is open, so that no transaction is about to insert a row below it. A batch that
+ * inserts a row below it later lowers it in the same transaction. A statement sees line and floor in one snapshot, so
+ * it misses nothing.
  */
 export interface Position {
   rank: number;
   pos: number;
 }
 
-/** A queue's line is known by the queue's number; these are of the whole store, in the order of time. */
+/** A queue's line has the queue's id. These lines are ordered by time, and belong to the whole store. */
 export const TIMES = {
   scheduled: -1,
   ready_elsewhere: -2,
@@ -31,31 +32,31 @@ export const TIMES = {
 
 export type TimeLine = keyof typeof TIMES;
 
-// The lowest of the newest: of the older ones, which are gone, none is walked over.
+// The lowest of the newest generation. Rows of older generations are deleted, and are not read.
 const floorOf = (line: string, columns: string): string =>
   `SELECT ${columns} FROM dibs.floor WHERE floor.line = ${line} ORDER BY n DESC, floor.rank, floor.pos LIMIT 1`;
 
 const valueOf = (line: string, column: "rank" | "pos"): string => `(${floorOf(line, `floor.${column}`)})`;
 
-/** To be said in a look at one queue's line, and at those that are kept beside it. No rank is as low as the lowest there is. */
+/** WHERE clause of a scan of a queue's line. The default is lower than every rank. */
 export const aboveFloor = (queue: string, table: "ready" | "ready_elsewhere" = "ready"): string =>
   `(${table}.rank, ${table}.pos) >= (coalesce(${valueOf(queue, "rank")}, '-32768'::int2), coalesce(${valueOf(queue, "pos")}, 0))`;
 
-/** To be said of the column by which such a line is ordered. */
+/** WHERE clause for the column by which such a line is ordered. */
 export const sinceFloor = (line: TimeLine, column: string): string =>
   `${column} >= coalesce(${valueOf(`${TIMES[line]}`, "pos")}, '-9223372036854775808'::int8)`;
 
-// A row of its own, beside those of others who lower it at the same time: nobody waits for anybody.
+// Inserts a row beside those of other transactions that lower the same floor, so none waits for another.
 const LOWER = `
   INSERT INTO dibs.floor (line, n, rank, pos) SELECT $1::int4, n, $2::int2, $3::int8
   FROM (${floorOf("$1", "n, rank, pos")}) AS floor WHERE (floor.rank, floor.pos) > ($2::int2, $3::int8)`;
 
-/** The floors as a batch changes them. */
+/** The floors that a batch lowers. */
 export class Floors {
   /** Queues whose floors were lowered for tasks that are gone from the line now. */
   readonly loweredFloors = new Set<string>();
   readonly #tx: Tx;
-  /** The lowest places at which it has put something where claims may no longer look. */
+  /** The lowest position of each line at which this batch has inserted a row. */
   readonly #lowered = new Map<number, Position>();
 
   constructor(tx: Tx) {
@@ -67,17 +68,20 @@ export class Floors {
     this.loweredFloors.clear();
   }
 
-  /** Something comes to stand at a place where claims may no longer look: one that it had before, or of a higher priority. */
+  /** A row is inserted at a position that may be below the floor: an old position, or a higher priority. */
   lower(queue: Queue, rank: number, pos: number): void {
     this.#lowerTo(queue.id, { rank, pos });
   }
 
-  /** The same of what is ordered by time. */
+  /** As `lower`, for a line that is ordered by time. */
   lowerTime(line: TimeLine, at: number): void {
     this.#lowerTo(TIMES[line], { rank: 0, pos: at });
   }
 
-  /** Somebody has it now: if it came to its place out of turn, the floor was lowered for it and may be raised again. */
+  /**
+   * A task left the line. If its position was not the last one when it entered, the floor was lowered for it, and can
+   * be raised.
+   */
   tookFromLine(queue: Queue, task: { rank: number; failures: number; groupKey: string | null }): void {
     if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.loweredFloors.add(queue.name);
   }
@@ -94,7 +98,7 @@ function isBelow(a: Position, b: Position): boolean {
   return a.rank < b.rank || (a.rank === b.rank && a.pos < b.pos);
 }
 
-/** By what these are ordered. */
+/** The table and the column of each line that is ordered by time. */
 const ORDER: Record<TimeLine, { table: string; column: string; only?: string }> = {
   scheduled: { table: "scheduled", column: "due" },
   ready_elsewhere: { table: "ready_elsewhere", column: "until" },
@@ -115,7 +119,8 @@ const times = (select: (line: TimeLine, order: { column: string; from: string })
 const headOf = (table: "ready" | "ready_elsewhere", queue: string, from = aboveFloor(queue, table)): string =>
   `(SELECT rank, pos FROM dibs.${table} WHERE ${table}.queue = ${queue} AND ${from} ORDER BY rank, pos LIMIT 1)`;
 
-// New tasks come last and lower nothing, unless their priority is a high one: the floor stays below what they may get.
+// New tasks get the last position and lower no floor, unless their priority is high. So the floor stays below the
+// positions that they can get.
 const RAISE = `
   WITH found AS MATERIALIZED (
     SELECT queue.id AS line,
@@ -139,12 +144,12 @@ const RAISE = `
   ), ${RAISE_INBOX_FLOOR}
   INSERT INTO dibs.floor (line, n, rank, pos) SELECT line, coalesce(n, 0) + 1, rank, pos FROM risen`;
 
-/** A server that is slow, or a client that dies on the way, must not keep everybody waiting. */
+/** Limits how long all batches wait if the server is slow or the client dies. */
 const LONGEST_MS = 2_000;
 
 /**
- * A transaction by itself. Whatever goes wrong, its last word ends it: the connection is as it was. Nothing is lost with
- * it, so that its commit need not reach the disk.
+ * Executes a statement in a transaction of its own. COMMIT ends it also after a failure. Floors can be computed again,
+ * so the commit is not flushed to disk.
  */
 async function apart(link: Connection, first: string, sql: string, values: Value[] = []): Promise<void> {
   const settings = setLocally({
@@ -162,8 +167,8 @@ async function apart(link: Connection, first: string, sql: string, values: Value
 }
 
 /**
- * Of these queues, and of what is ordered by time. All others wait while it waits for those whose batches are open. Where
- * that takes longer than `patience` it fails.
+ * Raises the floors of these queues, and of the lines that are ordered by time. It waits until no batch is open, and
+ * other batches wait behind it. It fails if that takes longer than `patience`.
  */
 export async function raiseFloors(
   link: Connection,
@@ -174,7 +179,7 @@ export async function raiseFloors(
   await apart(link, `${setLocally({ lock_timeout: `${patience}` })}; ${alone}`, RAISE, [queues]);
 }
 
-/** What stands below the floors, which are to have nothing there: looked for from the very front. */
+/** Rows below the floors. There should be none. It scans from the front. */
 export const BELOW_FLOORS = `
   WITH floor AS MATERIALIZED (
     SELECT DISTINCT ON (line) line, rank, pos FROM dibs.floor ORDER BY line, n DESC, rank, pos)
@@ -191,27 +196,30 @@ const DROP_FLOORS = `
   DELETE FROM dibs.floor USING (${BELOW_FLOORS}) AS below WHERE floor.line = below.line`;
 
 /**
- * A net below a mistake of ours, or of a process older than floors: what nobody sees is never worked on. Without a floor
- * every look begins at the front again, which is always right.
+ * Finds rows below a floor, which only a bug could leave there: no claim would find those tasks. It removes their
+ * floor, so that scans begin at the front again.
  */
 export async function checkFloors(link: Connection): Promise<void> {
   await apart(link, "", DROP_FLOORS);
 }
 
-/** So many are claimed from a queue between two raises of its floor, and left to be walked over. */
+/** Claims from a queue between two raises of its floor, on average. Scans read over so many entries. */
 const ENOUGH = 2_000;
 const SOONEST_MS = 200;
 const LATEST_MS = 60_000;
-/** So long all others wait, at most: more only where that was tried, and more and more seldom. */
+/** How long other batches wait for a raise, at most. It grows after failures, while raises become rarer. */
 const SHORTEST_MS = 50;
 const LONGEST_PATIENCE_MS = 1_000;
-/** What is ordered by time moves on by itself: sessions give signs of life also where nobody claims. */
+/** Lines that are ordered by time change without claims: sessions send heartbeats. */
 const AT_LEAST_EVERY_MS = 60_000;
 const CHECK_EVERY_MS = 300_000;
-/** Where it could not be seen to. */
+/** After a check that failed. */
 const CHECK_AGAIN_MS = 30_000;
 
-/** When floors are to be raised. By chance, so that many processes that claim a few each raise them as often as one. */
+/**
+ * Decides when to raise floors. It chooses at random, so that many processes with few claims each raise as often as one
+ * with many.
+ */
 export class Raising {
   readonly #now: () => number;
   readonly #random: () => number;
@@ -228,17 +236,20 @@ export class Raising {
     this.#checkFrom = now() + CHECK_EVERY_MS;
   }
 
-  /** These were claimed. */
+  /** Tasks were claimed. */
   note(tasks: readonly { queue: string }[]): void {
     for (const { queue } of tasks) if (this.#random() < 1 / ENOUGH) this.#due.add(queue);
   }
 
-  /** From these something was taken that had lowered their floors. */
+  /** Tasks for which the floors of these queues were lowered have left the line. */
   noteLoweredFloors(queues: Iterable<string>): void {
     for (const queue of queues) this.#due.add(queue);
   }
 
-  /** The queues whose floors are to be raised now, with those of all queues, if any are; whoever asks reports what became of it. */
+  /**
+   * The queues whose floors are due to be raised; undefined: none. The caller reports the outcome with `raised` or
+   * `failed`.
+   */
   take(): { queues: string[]; patience: number } | undefined {
     const now = this.#now();
     const isDue = this.#due.size > 0 || now - this.#raisedAt >= AT_LEAST_EVERY_MS;
@@ -262,7 +273,7 @@ export class Raising {
     this.#from = this.#now() + this.#pause;
   }
 
-  /** Whether it is time to see that nothing stands below them; whoever asks reports what became of it. */
+  /** Whether the check is due. The caller reports the outcome with `checked`. */
   isToCheck(): boolean {
     if (this.#now() < this.#checkFrom) return false;
     this.#checkFrom = Number.POSITIVE_INFINITY;

@@ -11,19 +11,19 @@ import {
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * What becomes of groups whose heads have ended, in queues without limits. Who comes to stand behind a head holds the group's
- * row shared until its commit (lanes.ts). To wait for all of these would take as many commits as there are processes that
- * add, and they would wait for us; so nobody does:
+ * Frees groups whose heads have ended, in queues without limits. A transaction that adds a task behind a head holds the
+ * lane's row FOR SHARE until its commit (lanes.ts). To wait for all of them would take as many commits as there are
+ * adding processes, which in turn would wait for this transaction. So no transaction waits:
  *
- * - The first of those that are known to wait takes its place at once, and the row is not touched. Others that are about to
- *   come are added at the same moment, and have no order with it.
- * - Where nobody is known to wait, the row is removed at the end of the batch, when nothing is left that it could have to wait
- *   for: no two can wait for each other. Whoever is added by the same batch takes the group over until then.
- * - Where somebody is just about to stand behind the head that was, it is left to a batch that comes after that one's
- *   commit, by a note in the inbox.
+ * - The first waiting task is promoted at once, and the lane's row is not touched. Tasks of transactions in progress
+ *   are concurrent with it, and have no order.
+ * - If no task is known to wait, the lane's row is deleted at the end of the batch, when the batch waits for nothing
+ *   else, so no deadlock is possible. A task that the same batch adds before that takes the lane over.
+ * - If another transaction is adding a task behind the old head, an inbox entry leaves the lane to a batch after its
+ *   commit.
  */
 
-/** The heads of these have ended: the next ones take their turns. */
+/** The heads of these groups have ended. */
 export async function freeGroups(tx: Tx, lanes: readonly Lane[]): Promise<void> {
   if (lanes.length === 0) return;
   for (const lane of await promoteFirst(tx, lanes)) tx.batch.idleLanes.set(laneName(lane), lane);
@@ -32,18 +32,18 @@ export async function freeGroups(tx: Tx, lanes: readonly Lane[]): Promise<void> 
 const LOCK = `
   SELECT lane.queue, lane.group_key
   FROM ${lanesListed("FOR UPDATE SKIP LOCKED")}`;
-// Those that there are: the row of a queue that was dropped is gone.
+// Only lanes that exist: a dropped queue has none.
 const FREE_LATER = `
   INSERT INTO dibs.inbox (queue, group_key)
   SELECT lane.queue, lane.group_key FROM ${lanesListed()}`;
 
-/** At the end of a batch, and before somebody counts who has groups. */
+/** At the end of a batch, and before lanes are counted. */
 export async function forgetIdleLanes(tx: Tx): Promise<void> {
   if (tx.batch.idleLanes.size === 0) return;
   const lanes = [...tx.batch.idleLanes.values()];
   tx.batch.idleLanes.clear();
   const locked = (await tx.all<LaneRow>(LOCK, ...laneColumns(lanes))).map(laneFrom);
-  // Whoever stood behind its head before we had it has committed, and is seen by now.
+  // Transactions that added behind the old head before the lock have committed, so their tasks are visible now.
   const idle = locked.length > 0 ? await promoteFirst(tx, locked) : [];
   if (idle.length > 0) tx.put(DELETE_LANES, ...laneColumns(idle));
   const ours = new Set(locked.map(laneName));

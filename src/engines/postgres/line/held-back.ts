@@ -6,7 +6,7 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { newest } from "../statements/newest.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-// Those that anybody may have, those kept from some, those of one worker: whoever is first decides for all.
+// The head of the first line that has tasks decides: `ready`, then `ready_elsewhere`, then `ready_sticky`.
 const LOOK = `
   SELECT first.rank, task.cost, gate.meter, gate.held_until,
     (SELECT count(*) FROM dibs.claim WHERE claim.queue = $1 AND counted)::int4 AS running,
@@ -32,7 +32,7 @@ interface LookRow {
   wake_at: number | null;
 }
 
-/** Why nothing of a queue starts. One that has no limits is not looked at. */
+/** Why no task of a queue may start; null if one may, or the queue has no limits. */
 export async function heldBack(tx: Tx, queue: Queue): Promise<HeldBack | null> {
   if (!queue.limited) return null;
   tx.limits.flush();

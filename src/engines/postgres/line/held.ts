@@ -6,7 +6,7 @@ import { LocksNeeded } from "../connection/batch-conflicts.ts";
 import { RANK } from "../statements/rank.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** What a move needs to know of a task that stands in line or is claimed. */
+/** Columns that a transition needs, of a task in the line or claimed. */
 export interface HeadRow {
   task: number;
   failures: number;
@@ -21,7 +21,7 @@ export interface HeadRow {
   special: boolean;
 }
 
-/** A claim's row with what of its task a move needs; locked. */
+/** A claim's row, locked, with the columns of its task that a transition needs. */
 export interface ClaimRow extends HeadRow {
   queue: number;
   fence: number;
@@ -33,7 +33,7 @@ export interface ClaimRow extends HeadRow {
 
 const OF_TASK = `seq, created_at, urgent, priority, pos, group_key, expires_at, max_attempts, cost, idempotency_key`;
 
-/** A claim and its task. Others' locks are waited for, or passed over: `lock` says so. */
+/** Statement that reads claims with their tasks. `lock` says whether it waits for locks or skips locked rows. */
 export function selectClaims(
   where: string,
   lock: "FOR UPDATE OF claim" | "FOR UPDATE OF claim SKIP LOCKED",
@@ -75,12 +75,12 @@ export function heldFrom(tx: Tx, row: ClaimRow): Held {
   };
 }
 
-// No fence is given out twice, so that it alone tells that the claim holds. Locked: until the commit nobody takes
-// the claim away. Never waited for: the batch may hold rows for which the other transaction waits (locks.ts).
+// A fence is given out once, so it alone identifies the claim. The lock keeps the claim until the commit. It skips
+// locked rows: the other transaction may wait for rows of this one (locks.ts).
 const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF claim SKIP LOCKED");
 const IS_CLAIMED = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2`;
 
-/** The guard in front of everything a holder may do. */
+/** The claim, locked, if the fence is valid. Everything that a holder does is checked here. */
 export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held> {
   const place = tx.place(id);
   if (!place || !Number.isSafeInteger(fence)) throw claimLost(id, fence);
@@ -90,7 +90,10 @@ export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held>
   throw claimLost(id, fence);
 }
 
-/** For a claim that could not be locked: if it is there, another transaction has it, and the batch waits for that first. */
+/**
+ * For a claim that could not be locked: if it exists, another transaction holds it, and the batch starts again with a
+ * wait for it.
+ */
 export async function checkNotLocked(tx: Tx, seq: number, fence: number): Promise<void> {
   if (await tx.get(IS_CLAIMED, seq, fence)) throw new LocksNeeded({ claim: seq });
 }

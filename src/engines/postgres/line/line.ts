@@ -26,11 +26,11 @@ import { toColumns, toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * How a task moves between the states. Each verb is written in these words. A mover is in nobody else's hands: its
- * row was taken out of the state that it leaves, or is locked there.
+ * Transitions between the states; all verbs use these functions. No other transaction can change the task meanwhile:
+ * its row was deleted from the state that it leaves, or is locked there.
  */
 
-/** What a move needs to know of a task, wherever it comes from. */
+/** What a transition needs to know of a task. */
 export interface TransitionTask {
   seq: number;
   queue: Queue;
@@ -38,16 +38,16 @@ export interface TransitionTask {
   rank: number;
   pos: number;
   groupKey: string | null;
-  /** It is the head of its group: the others wait behind it. */
+  /** It is the head of its group: other tasks wait behind it. */
   blocksGroup: boolean;
   expiresAt: number | null;
   maxAttempts: number | null;
-  /** What it takes of limits that have a unit, where that was named. */
+  /** Units that it takes from rate limits; null: one. */
   cost: number | null;
   /** Its idempotency key. */
   key: string | null;
   failures: number;
-  /** Something is kept for its next run, or it is of a run of a pipeline; false where it is known that neither is so. */
+  /** It has stored steps or signals, or is part of a run. False: certainly neither; undefined: not known. */
   stepped?: boolean;
 }
 
@@ -58,13 +58,13 @@ export interface Held extends TransitionTask {
   session: number | null;
   startedAt: number;
   cancelled: boolean;
-  /** Nobody holds it any more: its result waits for a verdict. */
+  /** Its claim has ended, and its result waits for a verdict. */
   isVerifying?: boolean;
-  /** What whoever settles it says that it cost. */
+  /** The real cost, as the settlement states it. */
   spent?: number | undefined;
 }
 
-/** Its success needs more than its own row: it has a group, a key, or steps, or is of a run. */
+/** Its success writes more than its own rows: it has a group, a key or steps, or is part of a run. */
 export function isSpecial(task: Pick<TransitionTask, "groupKey" | "key" | "stepped">): boolean {
   return task.groupKey !== null || task.key !== null || task.stepped === true;
 }
@@ -77,14 +77,14 @@ const INSERT_WAITING = `
 const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) VALUES ($1, $2) ON CONFLICT DO NOTHING`;
 const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
 
-/** Becomes the head of its group, if there is none. In a queue without limits. */
+/** Makes it the head of its group if the group has none. In a queue without limits. */
 async function takeLane(tx: Tx, task: TransitionTask): Promise<boolean> {
   const { taken } = await takeLanes(tx, [{ queue: task.queue.id, groupKey: task.groupKey! }]);
   task.blocksGroup = taken.length > 0;
   return task.blocksGroup;
 }
 
-/** Joins the line, or its group's: a due task, new or redriven. */
+/** It enters the line, or waits behind the head of its group. */
 export async function enter(tx: Tx, task: TransitionTask): Promise<"ready" | "waiting"> {
   if (task.groupKey !== null && task.queue.limited) return enterLane(tx, task);
   if (task.groupKey !== null && !task.blocksGroup) {
@@ -94,14 +94,14 @@ export async function enter(tx: Tx, task: TransitionTask): Promise<"ready" | "wa
   return "ready";
 }
 
-/** Behind the head of its group, whose lane is locked. */
+/** It waits behind the head of its group, whose lane is locked. */
 export function waitBehindHead(tx: Tx, task: TransitionTask): "waiting" {
   tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
   tx.counters.count(task.queue, "waiting", 1);
   return "waiting";
 }
 
-/** With a `signal` it is parked: that may come first. */
+/** With a `signal` it is parked: the signal may come before the time. */
 function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "scheduled" | "parked" {
   const { queue, pos, seq, failures, blocksGroup } = task;
   const name = signal === undefined ? null : toText(signal);
@@ -113,7 +113,7 @@ function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "
   return state;
 }
 
-/** From here on its time to live is watched. */
+/** Its time-to-live is checked from now on. */
 function watchTtl(tx: Tx, task: TransitionTask): void {
   if (task.expiresAt === null) return;
   tx.send(INSERT_TTL, task.expiresAt, task.seq);
@@ -136,7 +136,7 @@ export function removeClaim(tx: Tx, task: TransitionTask): void {
   tx.counters.count(task.queue, "claimed", -1);
 }
 
-/** Nobody works at it any more: another of its queue may be. */
+/** The claim ends, which frees a slot of maxConcurrency. */
 export async function dropClaim(tx: Tx, task: Held): Promise<void> {
   const { queue, groupKey, spent, startedAt } = task;
   if (spent !== undefined) await correctCost(tx, queue, groupKey, { cost: task.cost ?? 1, spent, startedAt });
@@ -154,7 +154,7 @@ export function dropVerifying(tx: Tx, task: TransitionTask): void {
   tx.counters.count(task.queue, "verifying", -1);
 }
 
-/** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
+/** Writes the row of the ledger for the claim that ends, and removes the claim. `endDone` does it for a success. */
 export async function closeAttempt(
   tx: Tx,
   task: Held,
@@ -227,7 +227,7 @@ export function willStepAside({ blocksGroup, queue }: TransitionTask): boolean {
 const INSERT_DEAD = `
   INSERT INTO dibs.dead (task, queue, died_at, fence, worker, fingerprint) VALUES ($1, $2, $3, $4, $5, $6)`;
 
-/** After the attempt that it dies of was closed. */
+/** After its last attempt was closed. */
 export async function die(tx: Tx, task: Held, error: TaskError): Promise<"dead"> {
   const kind = toText(fingerprint(error));
   tx.send(INSERT_DEAD, task.seq, task.queue.id, tx.now, task.fence, task.worker, kind);
@@ -251,7 +251,7 @@ const INSERT_DONE = `
   INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
   VALUES ($1, $2, 'done', $3, $4, $5, $6, $7, $8, $9)`;
 
-/** A success: its attempt is folded into the row of its end. */
+/** A success. Its attempt is part of the row in `ended`. */
 export async function endDone(tx: Tx, task: Held, result: Body | null): Promise<"done"> {
   const { seq, queue, startedAt, fence, worker } = task;
   tx.send(
@@ -273,7 +273,7 @@ export async function endDone(tx: Tx, task: Held, result: Body | null): Promise<
 const END_KEY = `
   UPDATE dibs.idempotency SET forget_at = $1, state = $2 WHERE queue = $3 AND key = $4 AND task = $5`;
 
-/** The group's next task takes its turn, and the idempotency window starts. */
+/** What follows every end: counters, steps, key, events, group, run. */
 async function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string): Promise<void> {
   tx.counters.count(task.queue, state, 1);
   if (!keepsSteps(state) && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
@@ -302,7 +302,7 @@ async function lastAttempt(tx: Tx, seq: number): Promise<{ worker: string; attem
   return tx.get(LAST_ATTEMPT, seq);
 }
 
-/** One that held it is gone. */
+/** The head of the group is gone. */
 export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise<void> {
   if (queue.limited) await leaveLane(tx, queue, groupKey);
   else await freeGroups(tx, [{ queue: queue.id, groupKey }]);
@@ -325,14 +325,17 @@ export function announceTask(
   });
 }
 
-/** Nothing is ever stuck: a result that nobody will judge has failed. */
+/**
+ * No verdict will come for the results that these tasks asked about: that counts as a refusal, so that nothing is
+ * stuck.
+ */
 export async function missVerdicts(tx: Tx, seqs: readonly number[]): Promise<void> {
   for (const judged of await askedBy(tx, seqs)) await refuse(tx, judged, NO_VERDICT, 0);
 }
 
 /**
- * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
- * nobody will say it again.
+ * Counts as a failed attempt of the worker that had the result. The next attempt starts without steps and gets the
+ * feedback. Signals stay, because they are not sent again.
  */
 export async function refuse(tx: Tx, task: Held, feedback: string, delay: number): Promise<void> {
   tx.send(DELETE_TAKEN, task.seq);
@@ -341,7 +344,7 @@ export async function refuse(tx: Tx, task: Held, feedback: string, delay: number
   await fail(tx, task, "refused", refusal(feedback), delay);
 }
 
-/** Whatever was said of it. */
+/** Ends a task whose cancel was requested, whatever the settlement says. */
 export async function endCancelled(tx: Tx, task: Held): Promise<TaskState> {
   await closeAttempt(tx, task, "cancelled", null);
   return end(tx, task, "cancelled");

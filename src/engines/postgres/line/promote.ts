@@ -25,7 +25,7 @@ export interface DueRow {
   stepped: boolean;
 }
 
-/** What is scheduled, and due by then; so many at most. */
+/** Scheduled tasks that are due, at most `$2`. */
 export const DUE = `
   SELECT scheduled.queue, scheduled.pos, task, failures, blocks_group, ${RANK} AS rank, group_key, cost, idempotency_key,
     created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
@@ -39,7 +39,7 @@ const DELETE_SCHEDULED = deleteEach("scheduled", `unnest($1::int4[], $2::int8[])
 });
 const MOVE = `UPDATE dibs.task SET pos = $1 WHERE seq = $2`;
 
-/** Whose time has come takes its place in line, or behind its group. */
+/** Due tasks enter the line, or wait behind the head of their group. */
 export async function promote(tx: Tx, rows: readonly DueRow[]): Promise<void> {
   if (rows.length === 0) return;
   tx.send(
@@ -47,7 +47,7 @@ export async function promote(tx: Tx, rows: readonly DueRow[]): Promise<void> {
     rows.map((row) => row.queue),
     rows.map((row) => row.pos),
   );
-  // Where groups take turns numbers are given out with their places, too: one task after the other.
+  // If groups rotate, entering the line takes a number too, so the tasks go one by one.
   if (rows.some((row) => row.group_key !== null && tx.queues.of(row.queue).limited)) {
     for (const row of rows) {
       const task = leaveSchedule(tx, row);
@@ -95,7 +95,7 @@ function laneOf({ queue, group_key: groupKey }: DueRow): Lane {
   return { queue, groupKey: groupKey! };
 }
 
-/** It stays pending, so that its time to live is not looked at. */
+/** It stays pending, so its time-to-live does not change. */
 function promoted(queue: Queue, row: DueRow): TransitionTask {
   return {
     seq: row.task,

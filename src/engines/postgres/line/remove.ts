@@ -12,8 +12,8 @@ const DELETE_LEDGER = `DELETE FROM dibs.attempt WHERE task = $1`;
 const DELETE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3`;
 
 /**
- * Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: housekeeping.ts.)
- * Answers whether it was still where it was found.
+ * Deletes a task that is purged, discarded or dropped, with its ledger, and frees its key. Returns false if another
+ * transaction has moved it. Tasks past their retention: verbs/housekeeping.ts.
  */
 export async function remove(tx: Tx, task: Found): Promise<boolean> {
   if (!(await takeOut(tx, task))) return false;
@@ -21,7 +21,7 @@ export async function remove(tx: Tx, task: Found): Promise<boolean> {
   return true;
 }
 
-/** The same, of one that was taken out of its place. */
+/** As `remove`, for a task that was already taken out of its state. */
 export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   const runs = await loseParts(tx, [task]);
   tx.send(DELETE_TASK, task.seq);

@@ -22,18 +22,18 @@ import type { Tx } from "../transaction/tx.ts";
  * `housekeep` call it.
  */
 
-/** The earliest of everything that time brings. */
+/** The earliest due time of each kind. */
 export interface NextDue {
   session: number | null;
   hand: number | null;
   due: number | null;
   elsewhere: number | null;
   ttl: number | null;
-  /** Groups and queues of which more may start. */
+  /** When more tasks of a group or a queue may start. */
   wake?: number | null;
 }
 
-// Each is the first entry of an index.
+// Each is read from the first entry of an index.
 const HORIZON_WITH = (more: string): string => `
   SELECT ${more}
     (SELECT min(heartbeat_at + lease) FROM dibs.session WHERE ${sinceFloor("session", "heartbeat_at + lease")}) AS session,
@@ -56,8 +56,8 @@ function isAhead(tx: Tx, nextDue: NextDue): boolean {
 }
 
 /**
- * What time brings, a bounded amount of each kind. Any number of processes may do so at once: what one has its hands
- * on, the others pass over. `first`: where somebody has looked already.
+ * Processes a bounded number of due rows of each kind. Any number of processes may sweep at once: each skips rows that
+ * another one has locked. `first`: the next due times, if they are known already.
  */
 export async function sweep(tx: Tx, first?: NextDue): Promise<void> {
   tx.batch.beginSweep();
@@ -87,14 +87,17 @@ interface SilentSession {
 const SILENT = `
   SELECT id, worker, info, heartbeat_at FROM dibs.session
   WHERE heartbeat_at + lease <= $1 AND ${sinceFloor("session", "heartbeat_at + lease")} ORDER BY id FOR UPDATE SKIP LOCKED`;
-// Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
+// Scans all claims, which are few. An index by session would cost every claim.
 const LOST = selectClaims(
   `claim.session = $1 AND claim.lease <= $2 AND ${butForBusy("claim.queue", "task.group_key")} ORDER BY claim.task LIMIT $4`,
   "FOR UPDATE OF claim SKIP LOCKED",
 );
 const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
 
-/** Claims of sessions that fell silent; the session itself once it holds nothing, and nobody is about to keep something for it. */
+/**
+ * Expires the claims of sessions without heartbeats. A session is deleted once it has no claims, and no transaction can
+ * make tasks sticky to it.
+ */
 async function expireSilentSessions(tx: Tx): Promise<void> {
   for (const session of await tx.all<SilentSession>(SILENT, tx.now)) {
     const silentFor = tx.now - session.heartbeat_at;
@@ -113,8 +116,8 @@ async function expireSilentSessions(tx: Tx): Promise<void> {
 }
 
 /**
- * Where something may be kept for a session's worker. Whoever does so at this moment has the queue's gate: to end the
- * session without it would leave a task behind that nobody else may have.
+ * Queues with groups that may be sticky to this session. A transaction that makes a task sticky holds the queue's gate.
+ * If the session were deleted without the gate, no worker could claim that task.
  */
 export function stickyQueues(tx: Tx, info: string): Queue[] {
   if (!tx.queues.hasLimits) return [];
@@ -131,14 +134,14 @@ const DELETE_SESSION = `DELETE FROM dibs.session WHERE ${newest("session", "$1")
 const DELETE_SERVING = `DELETE FROM dibs.serving WHERE queue = ANY ($1::text[]) AND session = $2`;
 const DELETE_NOTICES = `DELETE FROM dibs.notice WHERE session = $1`;
 
-/** `info`: what it joined with. */
+/** `info`: the worker's data from its join. */
 export function forgetSession(tx: Tx, id: number, info: string): void {
   stopServing(tx, id, info);
   tx.send(DELETE_SESSION, id);
   tx.send(DELETE_NOTICES, id);
 }
 
-/** Its worker takes no more. */
+/** The worker claims nothing more. */
 export function stopServing(tx: Tx, id: number, info: string): void {
   const { queues } = JSON.parse(info) as { queues: string[] };
   tx.send(DELETE_SERVING, queues, id);
@@ -169,11 +172,11 @@ const OVERDUE = selectClaims(
 const NEXT_OVERDUE = `SELECT min(deadline) AS deadline FROM dibs.claim WHERE session = $1`;
 
 /**
- * Only its own beat ends a session's overdue claims: a live worker is asked first, a dead one loses all.
- * Answers those that ended, and when the next could be overdue.
+ * Ends claims past their timeout. Only the session's own heartbeat does this: a live worker gets a notice, a dead one
+ * loses all its claims. `next`: the next timeout.
  */
 export async function endOverdue(tx: Tx, session: number): Promise<{ ended: Held[]; next: number | null }> {
-  // A sign of life must not have to wait for a gate or a run: what is left is ended by the next one.
+  // A heartbeat must not wait for a gate or a run. The next heartbeat ends what is left.
   const free = await withGates(tx, await tx.all<ClaimRow>(OVERDUE, session, tx.now));
   const rows = await withRuns(tx, free);
   const ended = rows.map((row) => heldFrom(tx, row));
@@ -199,7 +202,7 @@ const DUE_LANES = `
   WHERE wake_at <= $1 AND ${sinceFloor("lane", "wake_at")} AND ${butForBusy("lane.queue", "lane.group_key")}
   ORDER BY wake_at, queue.name, group_key LIMIT $2`;
 
-/** Groups of which more may start by now. */
+/** Groups of which more tasks may start now. */
 async function fillDueLanes(tx: Tx): Promise<void> {
   tx.limits.flush();
   const rows = await firstDue<{ queue: number; group_key: string }>(tx, DUE_LANES, tx.now);

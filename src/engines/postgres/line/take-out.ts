@@ -14,7 +14,7 @@ const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
   ready_sticky: words("ready_sticky"),
 });
 const DELETE_IN_LINE = IN_LINE((table) => `DELETE FROM dibs.${table} WHERE ${isRowBy(table, LINE_KEY)}`);
-// As it was found: once it has been claimed, it may wait at the same place for something else.
+// The row must be as it was found: a task that was claimed meanwhile may be scheduled again at the same position.
 const AS_FOUND = "due IS NOT DISTINCT FROM $3 AND signal IS NOT DISTINCT FROM $4";
 export const IN_SCHEDULE = { queue: "$1", pos: "$2::int8" };
 const FREE = { columns: "ctid", lock: "FOR UPDATE SKIP LOCKED" } as const;
@@ -42,8 +42,8 @@ const LOCK_SCHEDULED = rowsBy("scheduled", IN_SCHEDULE, { columns: "1", also: AS
 const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
 
 /**
- * Locks the claim of a task that somebody else may be about to settle; undefined where that is gone. Never waited for by who
- * holds others: the batch starts again, and waits for it first (locks.ts).
+ * Locks a claim, unless another transaction has it locked; undefined if the claim is gone. It throws if it would have
+ * to wait: the batch starts again, and waits at its beginning (locks.ts).
  */
 export async function tryClaim(
   tx: Tx,
@@ -55,12 +55,12 @@ export async function tryClaim(
   return claim;
 }
 
-/** What it waits for, as the table has it. */
+/** The signal that it waits for, as stored. */
 export function signalOf(place: Place): string | null {
   return place.state === "parked" ? toText(place.signal) : null;
 }
 
-/** Of a pending task: until the commit it stays where it is. False where somebody has moved it since it was found. */
+/** Locks the row of a pending task until the commit. Undefined if the task has moved since it was found. */
 export async function lockPlace(tx: Tx, task: Found): Promise<boolean> {
   return (await lockedRow(tx, task)) !== undefined;
 }
@@ -83,10 +83,7 @@ function lockedRow(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): P
   }
 }
 
-/**
- * Takes a task out of the state it is in, unless somebody else did so first: then it answers false. Its group, if
- * it holds one, is not freed by this.
- */
+/** Takes a task out of its state. False if another transaction did so first. It does not free the group. */
 export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
   const { place } = task;
   if (place.state === "claimed") {
@@ -128,8 +125,8 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
 }
 
 /**
- * The task, taken out of its place in line or behind its group's head, wherever that is by now: the end of one may
- * have made it the next head. Undefined where somebody holds it, or it has ended.
+ * Takes a pending task out of its state, wherever it is now: the end of another task may have promoted it. Undefined if
+ * it is claimed or has ended.
  */
 export async function takePending(tx: Tx, found: Found): Promise<Found | undefined> {
   let task: Found | undefined = found;
@@ -140,7 +137,7 @@ export async function takePending(tx: Tx, found: Found): Promise<Found | undefin
   return undefined;
 }
 
-/** The same for a sweep, which waits for nobody: undefined also where another transaction has the task in hand. */
+/** As `takePending`, for a sweep, which waits for no lock: undefined also if another transaction holds the task. */
 export async function takeFree(tx: Tx, found: Found): Promise<Found | undefined> {
   let task: Found | undefined = found;
   while (task && isPending(task)) {
@@ -149,7 +146,7 @@ export async function takeFree(tx: Tx, found: Found): Promise<Found | undefined>
       return task;
     }
     const now: Found | undefined = await findBySeq(tx, task.seq);
-    // It has not moved, so that somebody has it.
+    // It has not moved, so another transaction holds it.
     if (now && isDeepStrictEqual(now.place, task.place)) return undefined;
     task = now;
   }

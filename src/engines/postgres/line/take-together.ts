@@ -12,7 +12,7 @@ import { signalOf } from "./take-out.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** A place in which a task can be found and taken out of with others, by set statements. */
+/** A state from which tasks can be taken in bulk. */
 type Spot = Line | "scheduled" | "waiting" | "verifying" | "dead" | "ended";
 
 const takeEach = (...words: Parameters<typeof deleteEach>): string =>
@@ -67,8 +67,8 @@ function spotOf({ place }: Found): Spot | undefined {
 }
 
 /**
- * Takes tasks out of the states they are in: a statement for each state. Those that somebody else has moved meanwhile,
- * and those that are claimed, are `missed`. Groups are not freed by this. Both are answered in the given order.
+ * Takes tasks out of their states, with one statement for each state. Tasks that have moved meanwhile, and claimed
+ * ones, are `missed`. It does not free groups. Both lists are in the given order.
  */
 export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Found[]; missed: Found[] }> {
   const seqs = new Set<number>();
@@ -134,7 +134,7 @@ function lanesOf(tasks: Found[]): Lane[] {
 const REMOVE = [
   `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`,
   DELETE_ALL_STEPS,
-  // One that a newer task takes over meanwhile is no longer its own.
+  // Only keys that still belong to these tasks: a newer task may have taken one over.
   `
   DELETE FROM dibs.idempotency
   USING ${withPlaces(
@@ -146,7 +146,7 @@ const REMOVE = [
   `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`,
 ] as const;
 
-/** Gone without a trace, those that were taken out of their places. Their keys and groups are free. */
+/** Deletes tasks that were taken out of their states, and frees their keys and groups. */
 export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
   if (tasks.length === 0) return;
   const runs = await loseParts(tx, tasks);

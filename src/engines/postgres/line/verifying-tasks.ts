@@ -23,11 +23,11 @@ interface JudgedRow {
   max_attempts: number | null;
   cost: number | null;
   idempotency_key: string | null;
-  /** Its group goes on meanwhile. */
+  /** It stepped aside: its group continues meanwhile. */
   stepped_aside: boolean;
 }
 
-/** A task whose result waits for a verdict, in nobody else's hands until the commit. */
+/** A task whose result waits for a verdict; locked until the commit. */
 export type VerifyingTask = Held & {
   pending: Pick<JudgedRow, "adds" | "each" | "next" | "result" | "result_bytes">;
 };
@@ -38,13 +38,16 @@ const SELECT = (verifying: string): string => `
     coalesce(task.pos, task.seq) AS pos, task.group_key, task.expires_at, task.max_attempts, task.cost,
     task.idempotency_key, EXISTS (SELECT 1 FROM dibs.stepped_aside WHERE stepped_aside.task = verifying.task OFFSET 0) AS stepped_aside
   FROM ${verifying} CROSS JOIN ${TASK_OF("verifying")}`;
-// Locked in one order everywhere.
+// Rows are locked in one order everywhere.
 const ASKED_BY = SELECT(`(
     SELECT verifying.task FROM unnest($1::int8[]) AS asking (task)
     CROSS JOIN ${lookUp("verifying", "verifying.asked = asking.task")} ORDER BY verifying.task) AS judged
   CROSS JOIN ${lookUp("verifying", { task: "judged.task" }, { lock: "FOR UPDATE" })}`);
 
-/** Those that these tasks ask for verdicts on; never by their payloads, which anybody could have written. */
+/**
+ * The tasks about which these tasks ask for a verdict, from the store's own rows. Payloads are not used: anybody could
+ * have written them.
+ */
 export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<VerifyingTask[]> {
   const rows = await tx.all<JudgedRow>(ASKED_BY, [...seqs]);
   await tx.queues.load(rows.map(({ queue }) => queue));

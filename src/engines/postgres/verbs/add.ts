@@ -25,12 +25,12 @@ export async function addTasks(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<Ad
   return addAll(tx, tasks, await checkAdds(tx, tasks));
 }
 
-/** After what they are added with, which must not change any more whether they fit. */
+/** After the operation that they belong to, which must not change whether they fit. */
 export async function addChecked(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTask[]> {
   return addAll(tx, tasks, await takenKeys(tx, tasks));
 }
 
-/** But for those whose keys are taken. */
+/** Adds the tasks whose keys are free. */
 async function addAll(
   tx: Tx,
   tasks: (NewTask | RunTask)[],
@@ -61,7 +61,7 @@ async function addAll(
   });
 }
 
-/** Refuses what does not fit; answers the keys that are taken already. */
+/** Refuses what does not fit. Returns the keys that are taken. */
 export async function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<Map<string, KeyRow>> {
   checkPayloads(tasks, (queue) => tx.queues.policyOf(queue));
   const taken = await takenKeys(tx, tasks);
@@ -73,7 +73,7 @@ export async function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<M
   return taken;
 }
 
-/** Whether a task is to be added: it has no key, or is the first that comes with one which is free. */
+/** Whether a task is new: it has no key, or is the first with a free key. */
 function isFirstOf(taken: Map<string, KeyRow>): (task: Keyed) => boolean {
   const seen = new Set<string>();
   return (task) => {
@@ -85,7 +85,7 @@ function isFirstOf(taken: Map<string, KeyRow>): (task: Keyed) => boolean {
   };
 }
 
-/** What a key is looked up by. */
+/** The name of a key in maps. */
 export type Keyed = Pick<NewTask, "queue" | "idempotencyKey">;
 
 export interface KeyRow {
@@ -151,7 +151,7 @@ async function giveNumbers(
     if (joining) {
       joining.waiter.task = seq;
       joining.waiter.pos = seq;
-      // Who comes up because of it comes behind it, and before the next one.
+      // Tasks that it promotes get numbers behind its own, and before the next task's.
       const inTurns = takesTurns(joining);
       for (const riser of joining.risers) riser.place = inTurns ? seqs[next++]! : riser.waiter.pos;
     }
@@ -185,7 +185,7 @@ const insertTasks = (payloads: Payloads): string => `
     ${headersSql("$10")}, ${textsSql("$11", payloads)}, unnest($12::bytea[], $13::int8[], $14::bool[])) AS each (seq, queue,
     priority, group_key, expires_at, max_attempts, idempotency_key, content_type, headers, data, bytes, cost, urgent)`;
 const INSERT_TASKS = { joined: insertTasks("joined"), listed: insertTasks("listed") };
-// A key whose time has passed gives way to the new task's.
+// An expired key passes to the new task.
 const INSERT_KEYS = `
   INSERT INTO dibs.idempotency (queue, key, task, created_at)
   SELECT queue, key, task, $1 FROM unnest($2::int4[], $3::text[], $4::int8[]) AS each (queue, key, task)
@@ -194,7 +194,7 @@ const INSERT_KEYS = `
   SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
   WHERE idempotency.forget_at <= $1`;
 
-/** Writes them all, each into the state it begins in. */
+/** Writes all tasks, each into its first state. */
 async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<NewTaskRow, TaskState>> {
   if (newcomers.length === 0) return new Map();
   await writeKeys(tx, newcomers);
@@ -213,7 +213,7 @@ async function writeKeys(tx: Tx, newcomers: NewTaskRow[]): Promise<void> {
     keyed.map((each) => each.key!),
     numbersOf(keyed),
   );
-  // Somebody else's commit has taken one of them since we looked.
+  // Another transaction has taken one of the keys meanwhile.
   if (written < keyed.length) throw new StaleRead();
 }
 

@@ -23,19 +23,19 @@ import type { Tx } from "../transaction/tx.ts";
 const OURS = newest("session", "$3");
 
 /**
- * The usual claim in one statement: takes the head of the line, where nothing that time brings is to be done first
- * and no retried task waits beside the line. It also gives the session's sign of life, and takes nothing for one that
- * is gone: from that update to the commit nobody ends the session.
+ * Claims the head of a line in one statement, if nothing is due first and the retry-elsewhere line is empty. It also
+ * counts as the session's heartbeat, and claims nothing for a session that has ended. Until the commit, no transaction
+ * can end the session.
  *
- * A session that gave a sign of life not long ago is only locked, against being ended: to write it again for each claim would
- * cost more than that, and its next sign of life would wait for this commit, which may take long.
+ * If the last heartbeat is fresh, the session's row is only locked: to write it for each claim costs more, and the next
+ * heartbeat would wait for this commit.
  *
- * What other transactions are about to claim is passed over. Fences follow each other in the order of the line.
+ * Rows that other transactions have locked are skipped. Fences are given out in the order of the line.
  *
- * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $8 and
- * $9 say what they are known by (send-ahead.ts).
+ * It uses the current time, and may be sent ahead: $8 and $9 are the version of the queues that this connection knows
+ * (send-ahead.ts).
  *
- * To begin and end a plan costs as much as a claim of one task: each part counts.
+ * To start and end a plan costs as much as to claim one task, so every part counts.
  */
 const TASK = TASK_OF("held");
 const holdHeadSql = ({ calm = "" } = {}): string => `
@@ -90,7 +90,7 @@ const holdHeadSql = ({ calm = "" } = {}): string => `
       CASE WHEN ${DATA_SIZE} > ${AT_ONCE("$2")} THEN ${DATA_SIZE} END)::text END
   FROM calm LEFT JOIN (held CROSS JOIN ${TASK}) ON true`;
 const HOLD_HEAD = holdHeadSql();
-/** Where some queue has limits: time brings more, and this one may have been held back since it was found to be open. */
+/** If some queue has limits, more can be due, and this queue may have got a hold since the header. */
 const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
   calm: `
       AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "$1")} AND held_until > ${NOW})
@@ -101,12 +101,15 @@ function holdHead(tx: Tx): string {
   return tx.queues.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
 }
 
-/** Each column that is read costs as much as a part of the work on the task: what few tasks have comes as one. */
+/**
+ * Each column costs about as much as a part of the work on the task. So columns that few tasks have come as one JSON
+ * value.
+ */
 type Row = [
-  /** Of a claim that took nothing. */
+  /** Why nothing was claimed. */
   why: "calm" | "busy" | "gone" | null,
   fence: number,
-  /** Of a claim that took nothing: how many it had found, before its session proved to have ended since. */
+  /** If nothing was claimed: the number of tasks found before the session proved to have ended. */
   failures: number,
   seq: number,
   createdAt: number,
@@ -137,14 +140,14 @@ function specialOf([, , , , , , , special]: Row): Special {
 }
 
 export type HeadOutcome =
-  /** `left`: so many did not fit into the answer. */
+  /** `left`: how many tasks exceeded the answer size. */
   | { tasks: ClaimedTask[]; left: number }
-  /** Something is to be done first: nothing was taken. */
+  /** Something must be done first: nothing was claimed. */
   | "busy"
-  /** The session has ended: nothing was taken. */
+  /** The session has ended: nothing was claimed. */
   | "gone";
 
-/** The values of HOLD_HEAD. `known`: by what the queue is known, where that has not been compared with the store. */
+/** The parameters of HOLD_HEAD. `known`: the version of the queues, if it was not compared with the store yet. */
 function valuesFor(
   { worker, session, lease }: ClaimRequest,
   { id, policy }: Queue,
@@ -210,7 +213,7 @@ export async function claimHead(
     const outcome = tx.batch.cutLines.has(queue)
       ? takeNone(tx, queue, await sent.answer)
       : await takeHead(tx, request, queue, await sent.answer, size);
-    // It may be possible by now: the header has told what changed, or an earlier claim has swept.
+    // It may succeed now: the header has told what changed, or an earlier claim has swept.
     if (outcome !== "busy" || tx.batch.busyLines.has(queue)) return outcome;
   }
   const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(request, queue, { room }));
@@ -251,7 +254,7 @@ async function takeHead(
   if (taken.length === 0) return { tasks: [], left };
   tx.noteWrite();
   if (session !== undefined) tx.batch.workers.clear();
-  // By the header's time, which is before the moment of the claim, and a whole lease before its deadline.
+  // The header's time is before the start of the claim, and so before its deadline.
   else tx.floors.lowerTime("hand", tx.now);
   for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
   const large = taken.filter(({ special }) => special[10] !== null);
@@ -268,7 +271,7 @@ async function takeHead(
   tx.counters.count(queue, "claimed", tasks.length);
   const flow = tx.counters.flow(queue);
   flow.claimed += tasks.length;
-  // One that was added in this batch is younger than the batch.
+  // A task that was added in this batch may be younger than the batch's time.
   for (const { createdAt } of tasks) flow.waitMs += Math.max(0, tx.now - createdAt);
   return { tasks, left };
 }
@@ -280,7 +283,7 @@ interface Taken {
 
 const NONE_LARGE: ReadonlyMap<number, Body> = new Map();
 
-/** What it adds to the answer. */
+/** Its share of the answer size. */
 function sizeOf({ row, special }: Taken): number {
   const [, , , , , , data] = row;
   const [, , , , , headers, bytes] = special;
@@ -288,20 +291,20 @@ function sizeOf({ row, special }: Taken): number {
   return sizeOfClaimed(size, headers?.length ?? 0);
 }
 
-/** What a claim got, in the order of the line; or why it got nothing. */
+/** The claimed tasks in the order of the line, or why there are none. */
 function takenFrom(tx: Tx, queue: Queue, found: Row[]): Taken[] | "busy" | "gone" {
   const rows = inLine(found);
   const [why, , left] = rows[0]!;
   if (why === "gone" || why === "busy") return why;
   if (why === null) return rows.map((row) => ({ row, special: specialOf(row) }));
   if (left === 0) return [];
-  // It had them locked, and others have passed them over.
+  // They were locked, so other claims have skipped them.
   tx.noteWrite();
   tx.batch.hintReady(queue, left);
   return "gone";
 }
 
-/** Their fences say the order of the line. They come in it by themselves, but for plans that begin with the tasks. */
+/** Fences tell the order of the line. Most plans return the rows in it. */
 function inLine(rows: Row[]): Row[] {
   const isInLine = rows.every((row, i) => i === 0 || row[1] > rows[i - 1]![1]);
   return isInLine ? rows : rows.toSorted((a, b) => a[1] - b[1]);

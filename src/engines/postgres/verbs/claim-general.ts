@@ -28,7 +28,7 @@ import { HANDLER_STATE, type HandlerState, handlerStateFrom } from "../flows/ste
 import { fromColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** A claim on a queue where some are retried ones, or have outlived their time, or that has limits. */
+/** The general path of `claim`: a queue with limits, with a retry-elsewhere line, or with expired tasks. */
 
 export interface SessionRow {
   id: number;
@@ -39,7 +39,7 @@ export interface SessionRow {
 }
 
 interface LineRow extends HeadRow {
-  /** Where its row stands. Nobody replaces it while it is locked. */
+  /** The ctid of its row. It does not change while the row is locked. */
   place: string;
   content_type: string | null;
   headers: string | null;
@@ -50,7 +50,7 @@ interface LineRow extends HeadRow {
   left: HandlerState | null;
 }
 
-/** As it is seen before it is locked. */
+/** As read before it is locked. */
 interface ElsewhereRow extends Omit<LineRow, "place"> {
   avoid: string;
 }
@@ -60,7 +60,7 @@ type Standing = LineRow & { table: Line };
 const COLUMNS = (atOnce: string): string => `
   task.created_at, task.group_key, task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
   task.content_type, task.headers, ${LARGE_APART(atOnce)}, ${HANDLER_STATE("head.special", "task.seq")} AS "left"`;
-// What other transactions are about to claim is passed over. The payloads are fetched for the chosen ones only.
+// Rows that other transactions have locked are skipped. Payloads are read for the claimed tasks only.
 const HEAD_OF_LINE = `
   WITH head AS MATERIALIZED (
     SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.ready
@@ -74,7 +74,7 @@ const ELSEWHERE = `
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "ready_elsewhere")} ORDER BY rank, pos LIMIT $2)
   SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS("$4")}
   FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
-// As they were seen: one that failed once more since then, or got a signal, stands at the same place.
+// The rows must be as they were read: a task that failed again, or got a signal, may be at the same position.
 const LOCK_ELSEWHERE = `
   SELECT ready_elsewhere.task, ready_elsewhere.place FROM unnest($2::int2[], $3::int8[], $4::int2[], $5::bool[]) AS seen (rank, pos, failures, special)
   CROSS JOIN ${lookUp(
@@ -83,7 +83,7 @@ const LOCK_ELSEWHERE = `
       AND ready_elsewhere.failures = seen.failures AND ready_elsewhere.special = seen.special`,
     { columns: "task, ctid AS place", lock: "FOR UPDATE SKIP LOCKED" },
   )}`;
-// For the worker that has their groups.
+// Tasks that stick to this worker.
 const STICKY = `
   WITH head AS MATERIALIZED (
     SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.ready_sticky
@@ -97,21 +97,21 @@ const NONE = { allowed: [], passed: false };
 /** Above every rank. */
 const LAST_RANK = 32_767;
 
-/** How far one call has come. */
+/** The progress of one claim through its queues. */
 export interface Turn {
-  /** What time brings has been dealt with, or there was nothing. */
+  /** Everything that is due was processed, or nothing was due. */
   swept: boolean;
-  /** Looked up where more than one statement is needed. */
+  /** Read only if more than one statement is needed. */
   session: SessionRow | null;
   outcome: ClaimOutcome;
-  /** How many were found and left in line: until the commit nobody else sees them. */
+  /** Tasks that were locked and left in the line: until the commit other claims skip them. */
   left: Map<Queue, number>;
   size: AnswerSize;
 }
 
 /**
- * What stands in line now, as much as is allowed. Answers how many left it, from when on the next may start, and whether
- * another look may find more: others have come up behind them, or more of the retried ones can be looked at.
+ * Claims from the line, as far as limits allow. Returns how many tasks left it, when the next may start, and whether
+ * another call may find more: tasks were promoted, or more of the retry-elsewhere line can be read.
  */
 export async function takeSlowly(
   tx: Tx,
@@ -132,11 +132,11 @@ export async function takeSlowly(
     size.close();
     outcome.more = true;
   }
-  // Within limits nobody else looks meanwhile; where these are things of the past, others do.
+  // With limits, no other claim reads the line meanwhile. If the limits are gone, others do.
   if (!isLimitedNow(queue) && line.rows.length > taken.length)
     left.set(queue, line.rows.length - taken.length);
   if (taken.length === 0) return { taken: 0, more: false, next };
-  // Those end here, and with them their runs.
+  // They expire here, which changes their runs.
   await tx.runs.hold(taken.flatMap((row) => (isOutlived(row.expires_at, tx.now) ? row.task : [])));
 
   for (const table of ["ready", "ready_elsewhere", "ready_sticky"] as const) {
@@ -175,14 +175,14 @@ export async function takeSlowly(
   return { taken: taken.length, more, next };
 }
 
-/** What stands in line for a worker. */
+/** The tasks of the line that a worker may claim. */
 interface Seen {
   rows: Standing[];
-  /** Some are kept for other workers. */
+  /** Some tasks are for other workers only. */
   passed: boolean;
 }
 
-/** The first `room` of it; one more where rates decide: when that may start is to be known. */
+/** At most `room` tasks; one more if the queue has a rate, to know when that one may start. */
 async function readLine(
   tx: Tx,
   request: ClaimRequest,
@@ -192,7 +192,7 @@ async function readLine(
 ): Promise<Seen> {
   const most = queue.limited && queue.policy.rateLimit.length > 0 ? room + 1 : room;
   const before = urgentOnly ? FIRST_RANK : LAST_RANK;
-  // Asked together: each would be a round trip.
+  // Sent together: each would be a round trip.
   const [elsewhere, ready, sticky] = await allAnswered([
     readElsewhere(tx, queue, request, before),
     tx.all<LineRow>(HEAD_OF_LINE, queue.id, most, before, inlineBytes(request.max)),
@@ -206,7 +206,7 @@ async function readLine(
   return { rows: rows.sort(inLine), passed: elsewhere.passed || sticky.passed };
 }
 
-/** What it adds to the answer. */
+/** Its share of the answer size. */
 function sizeOf({ data, bytes, large, headers }: LineRow): number {
   return sizeOfClaimed(large ?? (data ?? bytes!).length, headers?.length ?? 0);
 }
@@ -219,7 +219,7 @@ function standing(table: Line, rows: LineRow[]): Standing[] {
   return rows.map((row) => ({ ...row, table }));
 }
 
-/** Each start counts for its group, and leaves a place in line. */
+/** Counts each start for its group, and promotes the next tasks. */
 async function promoteNext(tx: Tx, queue: Queue, session: SessionRow | null, rows: LineRow[]): Promise<void> {
   const grouped = rows.filter((row) => row.group_key !== null);
   if (grouped.length === 0) return;
@@ -242,7 +242,7 @@ function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from:
   for (let i = from; i < tasks.length; i++) flow.waitMs += Math.max(0, tx.now - tasks[i]!.createdAt);
 }
 
-/** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
+/** The first tasks of the retry-elsewhere line that this worker may claim, locked; and whether there are others. */
 async function readElsewhere(
   tx: Tx,
   queue: Queue,
@@ -269,7 +269,7 @@ async function readElsewhere(
   return { allowed: free, passed };
 }
 
-/** Those that are kept for this worker, and whether there are some for others. */
+/** The tasks that stick to this worker, and whether some stick to others. */
 async function readSticky(
   tx: Tx,
   queue: Queue,
@@ -288,7 +288,7 @@ function inLine(a: LineRow, b: LineRow): number {
   return a.rank - b.rank || a.pos - b.pos;
 }
 
-/** What all the claims of one call on one queue share. */
+/** What all claims of one call on one queue share. */
 interface Terms {
   queue: Queue;
   worker: string;
@@ -317,7 +317,7 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
   if (session === null) tx.floors.lowerTime("hand", deadline);
   const held = await tx.take<{ task: number; fence: number }>(
     HOLD,
-    // What is charged to a span of time has started in it.
+    // A start that is charged to a window must be in the window.
     queue.limited ? tx.now : null,
     lease,
     deadline,

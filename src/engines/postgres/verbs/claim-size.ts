@@ -5,17 +5,17 @@ import { fromColumns, numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * What bounds the answer of a claim in bytes. Its statements read payloads together with their tasks, unless they are so large
- * that the answer may become too large: of those only the size. Once it is known how many fit, the large ones are read.
+ * Bounds the answer of a claim in bytes. Claim statements read payloads with their tasks. Of payloads so large that the
+ * answer could become too large, they read only the size. Once it is known how many fit, the large ones are read.
  */
 
-/** The largest payload that a claim of so many tasks reads at once: core/answer-size.ts. */
+/** The largest payload that a claim of so many tasks reads at once (core/answer-size.ts). */
 export const AT_ONCE = (most: string): string => `${LIMITS.answerBytes} / ${most}`;
 
-/** Of a row of `task`. PostgreSQL knows a value's size without reading the value. */
+/** PostgreSQL knows a value's size without reading the value. */
 export const DATA_SIZE = `coalesce(octet_length(task.data), octet_length(task.bytes))`;
 
-/** The columns of a payload, where `atOnce` is the largest that is read: `large` is the size of a larger one. */
+/** The columns of a payload. One above `atOnce` is not read; `large` is its size. */
 export const LARGE_APART = (atOnce: string): string => `
   CASE WHEN ${DATA_SIZE} <= ${atOnce} THEN task.data END AS data,
   CASE WHEN ${DATA_SIZE} <= ${atOnce} THEN task.bytes END AS bytes,

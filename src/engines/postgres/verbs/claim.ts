@@ -44,9 +44,9 @@ async function takeFromFew(tx: Tx, request: ClaimRequest, turn: Turn): Promise<v
   for (const name of request.queues) await take(tx, request, turn, name, request.max);
 }
 
-/** The same where most may be empty: what time brings comes first, for it may fill some. */
+/** As above, for many queues, most of which may be empty. The sweep comes first, because it may fill some. */
 async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
-  // A claim that is refused changes nothing, not even what time would have brought.
+  // A claim that is refused changes nothing, so this comes before the sweep.
   if (request.session !== undefined) await liveSession(tx, request.session);
   await sweep(tx);
   turn.swept = true;
@@ -54,7 +54,10 @@ async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<
   await takeInPages(tx, request, turn, request.max);
 }
 
-/** Up to `count` from each that has something. What one has may be kept from this worker, or in others' hands: then it goes on behind. */
+/**
+ * Claims up to `count` tasks from each queue that has some. These may be for other workers, or locked: then it
+ * continues with the queues behind.
+ */
 async function takeInPages(tx: Tx, request: ClaimRequest, turn: Turn, count: number): Promise<void> {
   let behind = request.queues;
   while (behind.length > 0) {
@@ -76,7 +79,7 @@ async function sweepFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<vo
   await sweepAfter(tx, turn, await lookFirst(tx, request, turn));
 }
 
-/** What a claim has to know before it may change anything: whether its session lives, and what time brings. */
+/** Before a claim changes anything: reads its session and what is due. */
 async function lookFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<NextDue | undefined> {
   const [session, first] = await allAnswered([
     request.session === undefined || turn.session ? turn.session : liveSession(tx, request.session),
@@ -98,14 +101,14 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   const room = Math.min(count, request.max - outcome.tasks.length);
   const queue = tx.queues.named(name);
   if (room <= 0 || !queue || queue.paused) return;
-  // What was sent ahead has taken something: that is to go back.
+  // The statement that was sent ahead may have claimed tasks, which must go back.
   if (size.isFull && !tx.sentAhead.has(queue)) return;
   if (queue.limited && !(await hasNoLimits(tx, queue)))
     return takeWithinLimits(tx, request, turn, queue, room);
   const head = await claimHead(tx, request, queue, { room, size });
   if (head === "gone") throw sessionGone(request.session!);
   if (head === "busy") {
-    // What is to be done first may be to wait: somebody has held it back meanwhile.
+    // The queue may have got a hold meanwhile.
     if (queue.limited) return takeWithinLimits(tx, request, turn, queue, room);
     await sweepFirst(tx, request, turn);
     return void (await takeSlowly(tx, request, turn, queue, { room, urgentOnly: false }));
@@ -121,7 +124,7 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   outcome.policies[name] = queue.policy;
 }
 
-/** The same as far as its limits go. */
+/** As above, for a queue with limits. */
 async function takeWithinLimits(
   tx: Tx,
   request: ClaimRequest,
@@ -129,7 +132,7 @@ async function takeWithinLimits(
   queue: Queue,
   wanted: number,
 ): Promise<void> {
-  // Asked together: each would be a round trip.
+  // Sent together: each would be a round trip.
   const [first] = await allAnswered([lookFirst(tx, request, turn), tx.limits.hold(queue)]);
   await sweepAfter(tx, turn, first);
   const { gate, allowance } = await allowanceFor(tx, queue);
@@ -144,7 +147,7 @@ async function takeWithinLimits(
     const { taken, more, next } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
     room -= taken;
     if (next > tx.now) opens.push(next);
-    // Where groups have so many in line and no more, others may have come up behind those that were taken.
+    // If groups may have only so many tasks in the line, claims may have promoted others.
     if (!more || !governsGroups(queue.policy)) break;
   }
   if (opens.length > 0) tx.limits.wakeAt(gate, Math.min(...opens, gate.wakeAt ?? opens[0]!));
@@ -152,7 +155,7 @@ async function takeWithinLimits(
 
 const SESSION = `SELECT id, lease, heartbeat_at, mixed, overdue_at FROM dibs.session WHERE ${newest("session", "$1")}`;
 
-/** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
+/** A session past its lease is refused, even if no sweep has found it yet: its new claims would expire at once. */
 async function liveSession(tx: Tx, id: number): Promise<SessionRow> {
   const session = await tx.get<SessionRow>(SESSION, id);
   if (!session || isSilent({ heartbeatAt: session.heartbeat_at, lease: session.lease }, tx.now))
@@ -171,14 +174,14 @@ const RENEW_SESSION = `
     WHERE ${newest("session", "$1")} AND heartbeat_at + lease > $2 AND NOT EXISTS (SELECT 1 FROM fresh) RETURNING id)
   SELECT id FROM fresh UNION ALL SELECT id FROM alive`;
 
-/** A queue's lease may be shorter than the time since the last beat, and counts from here. */
+/** The queue's lease may be shorter than the time since the last heartbeat, and counts from now. */
 function renewSession(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {
   if (outcome.tasks.length === 0) return;
   const policies = Object.values(outcome.policies);
   const mixed = policies.some((policy) => leaseOfClaim(request.lease, policy, session) !== session.lease);
   const overdueAt = tx.now + Math.min(...policies.map((policy) => policy.timeout));
   tx.batch.workers.clear();
-  // Locks the session's row: from here to the commit nobody ends it, and the claims hang on something. One that
-  // ended since the claim began has lost them already.
+  // Locks the session's row: until the commit no transaction can end it. One that ended since the claim began has
+  // lost its claims already.
   tx.sendToFind(RENEW_SESSION, session.id, tx.now, mixed, overdueAt, HEARTBEAT.fresh);
 }

@@ -45,10 +45,10 @@ interface Letter extends DeadRow {
 
 type After = [diedAt: number, task: number];
 
-/** Letters looked at in one round trip. */
+/** Dead letters that are read in one round trip. */
 const PAGE = 1_000;
 
-/** Those the filter names, the earliest death first; at most `limit` after the given one. */
+/** Those that match the filter, the earliest death first; at most `limit` after the given one. */
 export async function deadLetters(
   tx: Tx,
   queue: Queue | undefined,
@@ -66,7 +66,7 @@ export async function deadLetters(
   return found;
 }
 
-/** In order, and not yet looked at more closely where there are words to compare. */
+/** In order. Text filters are applied later. */
 async function* candidates(
   tx: Tx,
   queue: Queue,
@@ -113,7 +113,7 @@ async function named(tx: Tx, queue: Queue, ids: string[], [diedAt, last]: After)
     .sort((a, b) => a.died_at - b.died_at || a.task - b.task);
 }
 
-/** The words are compared here: what lower() makes of them depends on the database's locale. */
+/** Text is compared here, not in SQL: lower() depends on the database's locale. */
 function matches({ fingerprint, name, message }: Letter, { pattern, error }: DeadFilter): boolean {
   return (
     (pattern === undefined || fromText(fingerprint) === pattern) &&
@@ -163,7 +163,8 @@ export async function patterns(
   const samples = await samplesOf(tx, most);
   const found = most.flatMap(({ pattern, count, firstAt, lastAt, last }) => {
     const sample = samples.get(last);
-    // Beside writes somebody may have redriven or discarded it between two statements: the others are told of next time.
+    // Another transaction may have redriven or discarded it between two statements. The rest follows in the next
+    // page.
     return sample ? { pattern, count, share: count / total, firstAt, lastAt, sample } : [];
   });
   return fitting(found, sizeOfRow);
@@ -207,11 +208,11 @@ async function samplesOf(tx: Tx, kinds: Kind[]): Promise<Map<number, DeadPattern
   );
 }
 
-// The rows are rewritten, payload and all: the one thing that is worth it.
+// This rewrites whole rows with their payloads, which only a redrive does.
 const REDRIVE = `
   UPDATE dibs.task SET pos = each.pos, expires_at = NULL
   FROM unnest($1::int8[], $2::int8[]) AS each (seq, pos) WHERE task.seq = each.seq`;
-// Their keys stand for them again, unless a newer task has taken one meanwhile.
+// They take their keys back, unless a newer task has one by now.
 const REVIVE_KEYS = `
   INSERT INTO dibs.idempotency (queue, key, task, created_at)
   SELECT * FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int8[]) AS each (queue, key, task, created_at)
@@ -226,7 +227,7 @@ export async function redrive(
 ): Promise<{ count: number }> {
   const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
   if (taken.length === 0) return { count: 0 };
-  // Where groups take turns numbers are given out with their places, too: one task after the other.
+  // If groups rotate, entering the line takes a number too, so the tasks go one by one.
   if (taken.length > 1 && taken.some(takesTurns)) {
     for (const [index, task] of taken.entries())
       await bringBack(tx, [task], { delayOf: () => Math.floor(index * spacing), fresh });
@@ -238,7 +239,7 @@ function takesTurns({ queue, groupKey }: Found): boolean {
   return groupKey !== null && queue.policy.groups.fair;
 }
 
-/** Tasks that were taken from among the dead. */
+/** Tasks that were taken out of `dead`. */
 async function bringBack(
   tx: Tx,
   taken: Found[],
@@ -248,7 +249,7 @@ async function bringBack(
   tx.send(REDRIVE, numbers(taken.map(({ seq }) => seq)), numbers(places));
   reviveKeys(tx, taken);
   const seqs = taken.map(({ seq }) => seq);
-  // What did not come in time may come now.
+  // Timeouts of signals are forgotten: the signal may come now.
   tx.send(fresh ? DELETE_ALL_STEPS : DELETE_ALL_TIMEOUTS, numbers(seqs));
   const stepped = fresh ? new Set<number>() : await withSteps(tx, seqs);
   const isOver = await reviveParts(tx, seqs);
@@ -267,10 +268,10 @@ async function bringBack(
   for (const task of taken) if (isOver.get(task.seq)) await end(tx, task, "cancelled");
 }
 
-/** Of several dead letters that had the same key the first gets it: for the others it is taken then. */
+/** If several dead letters had the same key, the first one gets it. */
 function reviveKeys(tx: Tx, taken: Found[]): void {
   const keyed = taken.filter(({ key }) => key !== null);
-  // One statement cannot write a row twice: each round takes the next that wants a key.
+  // One statement cannot write a row twice, so each round takes the next one that wants a key.
   for (let rest = keyed; rest.length > 0;) {
     const round = new Map(rest.toReversed().map((task) => [task.key!, task]));
     const tasks = [...round.values()];
@@ -298,7 +299,7 @@ function redriven(tx: Tx, task: Found, pos: number, delay: number): NewTaskRow {
     queue,
     groupKey,
     key,
-    // Whoever redrives it wants it done, however late.
+    // A redriven task does not expire: whoever redrives it wants it done.
     expiresAt: null,
   };
 }
@@ -312,7 +313,7 @@ export async function discard(
   return { count: taken.length };
 }
 
-/** Those that are dead still: another process may have redriven some between two statements. */
+/** Those that are still dead: another process may have redriven some between two statements. */
 async function lettersToMove(tx: Tx, name: string, filter: DeadFilter): Promise<Found[]> {
   const letters = await deadLetters(tx, tx.queues.named(name), filter);
   const seqs = letters.map(({ task }) => task);

@@ -20,7 +20,7 @@ interface DocumentRow {
   due_at: number | null;
 }
 
-// Whoever comes second waits here for the first one's commit, and then sees what that has put.
+// A second transaction waits here for the first one's commit, and then sees its value.
 const FIND = `SELECT value, due_at FROM dibs.document WHERE kind = $1 AND name = $2 FOR UPDATE`;
 const INSERT = `
   INSERT INTO dibs.document (kind, name, value, due_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`;
@@ -32,13 +32,13 @@ export async function put(tx: Tx, change: DocumentChange): Promise<{ before: str
   const row = await tx.get<DocumentRow>(FIND, kind, name);
   const before = row ? fromText(row.value) : null;
   if (expect !== undefined && expect !== before) return { before };
-  // First: what is refused must leave nothing behind.
+  // First, because a refusal must leave nothing behind.
   if (adds) reportAdded(tx.batch.hint, await addTasks(tx, await fanOut(tx, adds)));
   if (row) {
     if (value === null) tx.send(DELETE, kind, name);
     else if (value !== before || dueAt !== row.due_at) tx.send(UPDATE, kind, name, toText(value), dueAt);
   } else if (value !== null && (await tx.run(INSERT, kind, name, toText(value), dueAt)) === 0) {
-    // There was no row to wait at, and somebody else has made one since.
+    // There was no row to wait for, and another transaction has inserted it.
     throw new StaleRead();
   }
   if (event) tx.events.announce({ ...event, at: tx.now });
@@ -55,7 +55,7 @@ export async function documents(
 ): Promise<Paged<StoredDocument>> {
   const start = nameAfter(after);
   if (only !== undefined) return { items: await readDocuments(tx, kind, [only]), next: null };
-  // Known before the values are read: what does not fit never leaves the server.
+  // Sizes are read before values: what does not fit never leaves the server.
   const sizes = await tx.all<{ name: string; size: number }>(SIZES, kind, start, limit + 1);
   const page = fitting(sizes.slice(0, limit), ({ size }) => ROW_BYTES + size);
   return {
@@ -76,7 +76,7 @@ async function readDocuments(tx: Tx, kind: string, names: string[]): Promise<Sto
 const DUE = `SELECT kind, name, value FROM dibs.document WHERE due_at <= $1 ORDER BY due_at, kind, name LIMIT $2`;
 const NEXT = `SELECT min(due_at) AS at FROM dibs.document WHERE due_at > $1`;
 
-/** Those whose time has come, and when that of the next does. `first`: of all of them, as the horizon has it. */
+/** Documents that are due, and when the next one is. `first`: the earliest due time, if it is known. */
 export async function dueDocuments(
   tx: Tx,
   first: number | null,

@@ -22,8 +22,8 @@ export async function housekeep(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
   return outlook(tx);
 }
 
-// A session does not end while it holds something, however long it has been silent. The claims in flight are looked
-// at only where some have a lease that is not their session's.
+// A session does not end while it has claims, even without heartbeats. Claims are scanned only if some have another
+// lease than their session.
 const FIRST = `
   SELECT min(heartbeat_at + CASE WHEN mixed
     THEN coalesce((SELECT min(claim.lease) FROM dibs.claim WHERE claim.session = session.id), lease)
@@ -31,7 +31,7 @@ const FIRST = `
     (SELECT min(due_at) FROM dibs.document WHERE due_at IS NOT NULL) AS document
   FROM dibs.session WHERE ${sinceFloor("session", "heartbeat_at + lease")}`;
 
-/** What is past its time after a sweep is in somebody else's hands, or a gate that it needs is: for about as long as a batch. */
+/** What is still due after a sweep is locked by another transaction, for about as long as a batch takes. */
 const OTHERS_MS = 10;
 
 async function outlook(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
@@ -52,10 +52,10 @@ const FORGET_KEYS = `
     SELECT ctid FROM dibs.idempotency WHERE forget_at <= $1 ORDER BY forget_at LIMIT $2 FOR UPDATE SKIP LOCKED))`;
 const DELETE_FLOW = `DELETE FROM dibs.flow WHERE slot <= $1`;
 
-/** Keys that one call forgets: a key past its time is free whether its row is gone or not. */
+/** Keys that one call deletes. An expired key is free even if its row still exists. */
 const KEYS = 10_000;
 
-/** One at a time does it; who finds another at work leaves it to that one. */
+/** One process at a time prunes. Others leave it to that one. */
 export async function prune(
   tx: Tx,
   { limit }: Verbs["prune"]["in"],
@@ -80,17 +80,17 @@ export async function prune(
   return { removed, more };
 }
 
-// Nobody holds them, and nobody waits for time to pass.
+// They have no heads, and no wake time.
 const IDLE_LANES = `
   SELECT queue, group_key, meter FROM dibs.lane
   WHERE (queue, group_key) > ($1, $2::text) AND holders = 0 AND wake_at IS NULL AND coalesce(held_until, 0) <= $3
     AND NOT EXISTS (SELECT 1 FROM dibs.session WHERE ${newest("session", "lane.session")})
   ORDER BY queue, group_key LIMIT $4 FOR UPDATE SKIP LOCKED`;
 
-/** Lanes that one call looks at. */
+/** Lanes that one call reads. */
 const LANES = 10_000;
 
-/** Groups that remember nothing any more: their last spans of time are over, and the worker of the last task is gone. */
+/** Deletes lanes with nothing to store: their last windows are over, and their sticky worker is gone. */
 async function pruneLanes(tx: Tx): Promise<void> {
   tx.limits.reread();
   const rows = await tx.all<{ queue: number; group_key: string; meter: string | null }>(
@@ -125,12 +125,12 @@ interface EndedRow {
   state: Exclude<EndState, "dead">;
 }
 
-// Rows that another transaction is about to remove are passed over: another process prunes, or drops the queue.
+// Rows that another transaction is deleting are skipped: it prunes too, or drops the queue.
 const ENDED = `
   SELECT ended_at, task, state FROM dibs.ended WHERE queue = $1 ORDER BY ended_at, task LIMIT $2
   FOR UPDATE SKIP LOCKED`;
 
-// One question for all queues: there may be ten thousand, and few have something to go.
+// One statement for all queues: there may be ten thousand, and few have something to delete.
 const FIRST_ENDS = `
   SELECT kept.queue, kept.count, first.ended_at
   FROM (
@@ -142,7 +142,7 @@ const FIRST_ENDS = `
   CROSS JOIN LATERAL (
     SELECT ended_at FROM dibs.ended WHERE ended.queue = kept.queue ORDER BY ended_at, task LIMIT 1) AS first`;
 
-/** The queues whose first end is older than its age, or that keep too many; and how many they keep. */
+/** Queues with ended tasks that are too old or too many, and how many they have. */
 async function withEndsToGo(tx: Tx): Promise<Map<Queue, number>> {
   tx.counters.flush();
   const rows = await tx.all<{ queue: number; count: number; ended_at: number }>(FIRST_ENDS);
@@ -156,7 +156,7 @@ async function withEndsToGo(tx: Tx): Promise<Map<Queue, number>> {
   return found;
 }
 
-/** Older than its age, or beyond the last `count`: the earliest end first. */
+/** Too old, or beyond the last `count`; the earliest end first. */
 async function endedToPrune(tx: Tx, queue: Queue, kept: number, limit: number): Promise<EndedRow[]> {
   const earliest = await tx.all<EndedRow>(ENDED, queue.id, limit);
   const { retention } = queue.policy;
@@ -168,7 +168,7 @@ const DELETE_LEDGERS = `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
 const DELETE_ENDED = `DELETE FROM dibs.ended WHERE ${isAmong("ended", "$1::int8[]")}`;
 
-/** All at once: as many end as are added, so that this has to keep up with them. Their keys outlive them. */
+/** In bulk: as many tasks end as are added, and this must keep up. Keys live longer than their tasks. */
 async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<void> {
   if (doomed.length === 0) return;
   const seqs = doomed.map((row) => row.task);
@@ -179,7 +179,8 @@ async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<vo
 
 const FORGET_LISTENERS = `DELETE FROM dibs.listener WHERE until <= $1`;
 const DELETE_EVENTS = `DELETE FROM dibs.event WHERE n <= $1`;
-// In a flood most events are only counted. By numbers alone, the important ones among them would be old at once.
+// Above the event bound most events are only counted. If rows were deleted by number alone, the important events
+// among them would be deleted at once.
 const DELETE_OLD_EVENTS = `
   DELETE FROM dibs.event WHERE n <= $1 AND n <= (SELECT n FROM dibs.event ORDER BY n DESC LIMIT 1 OFFSET $2::int8)`;
 
@@ -194,7 +195,7 @@ async function pruneEvents(tx: Tx): Promise<void> {
 const LISTENER = `SELECT until FROM dibs.listener WHERE name = $1`;
 const SET_LISTENER = `
   INSERT INTO dibs.listener (name, until) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET until = excluded.until`;
-/** Leases are renewed now and then, not with every question. */
+/** The lease of a listener is renewed now and then, not with every call. */
 function isFresh(tx: Tx, until: number): boolean {
   return until - tx.now > (BOUNDS.listenerLease * 2) / 3;
 }
@@ -207,7 +208,7 @@ export async function listen(
   if (!row) tx.events.listeners++;
   if (!row || !isFresh(tx, row.until)) tx.send(SET_LISTENER, listener, tx.now + BOUNDS.listenerLease);
   const page = await tx.events.after(after, limit);
-  // The listener was forgotten, so nobody counted what happened since. It must not look as if nothing did.
+  // The listener had expired, so events since then were not written. It gets a gap.
   return !row && after !== null ? { ...page, missed: Math.max(page.missed, 1) } : page;
 }
 

@@ -42,7 +42,7 @@ export async function inspectRun(
   };
 }
 
-// In the order of their ids, which is that of their beginnings. A pipeline among many others is found by reading past these.
+// Ordered by id, which is the order of their beginnings. Runs of other pipelines are read and skipped.
 const RUNS = `
   SELECT id, created_at, pipeline, stages, dead, state, ended_at FROM dibs.run
   WHERE pipeline = $1 AND id < $2 ORDER BY id DESC LIMIT $3`;
@@ -64,7 +64,7 @@ function recordOf(tx: Tx, run: RunRow): RunRecord {
   return { id, pipeline, stages, state: stateOfRun(run), createdAt, endedAt };
 }
 
-/** Undefined where it was removed between two statements. */
+/** Undefined if it was deleted between two statements. */
 function describe(
   tx: Tx,
   { pipeline }: RunRow,
@@ -85,7 +85,7 @@ const DEAD = `
   FROM dibs.run_part CROSS JOIN ${lookUp("dead", { task: "run_part.task" })}
   WHERE run = ANY ($1::int8[]) ORDER BY run, part, run_part.task`;
 
-/** Their results come with them: so many at a time, until the answer is full. */
+/** Results are read with them, so many at a time until the answer is full. */
 const AT_ONCE = 64;
 
 export async function endsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
@@ -103,7 +103,7 @@ export async function endsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pen
 async function someEndsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
   const runs = await findRuns(tx, ids);
   const dead = [...runs.values()].filter((run) => stateOfRun(run) === "dead").map(({ id }) => id);
-  // The first in order, of several.
+  // The first of several, in order.
   const firsts = dead.length === 0 ? [] : await tx.all<{ run: number; task: number }>(DEAD, numbers(dead));
   const attempts = await lastAttemptsOf(
     tx,
@@ -118,7 +118,7 @@ async function someEndsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pendin
     if (state !== "dead") return { id, state, result, error: null };
     const first = firsts.find((each) => each.run === run.id);
     const last = first && attempts.get(first.task);
-    // None where its dead were redriven, or discarded, between two statements: it goes on, or ends.
+    // None if its dead tasks were redriven or discarded between two statements.
     return last ? { id, state, result, error: last.error } : "pending";
   });
 }

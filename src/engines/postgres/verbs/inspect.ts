@@ -49,7 +49,7 @@ const RESULT = rowsBy(
   { columns: "result, result_bytes", also: "fence = $2" },
 );
 
-/** To be judged: only the result of the attempt that is named. */
+/** For a verifier: only the result of the attempt that is named. */
 export async function verifying(
   tx: Tx,
   { id, fence }: Verified,
@@ -72,7 +72,7 @@ interface PayloadRow {
   ended_at: number | null;
   result: string | null;
   result_bytes: Uint8Array | null;
-  /** Of a preview: the bytes of the whole payload, and of the whole result. */
+  /** For a preview: the bytes of the whole payload and of the whole result. */
   size?: number;
   result_size?: number;
 }
@@ -86,7 +86,7 @@ const PAYLOADS = `
     ended.result, ended.result_bytes
   FROM ${TASKS_AND_ENDS}`;
 
-// The length of a large value is known without reading it, and so is its beginning.
+// PostgreSQL knows the length and the beginning of a large value without reading all of it.
 const SIZE = (text: string, bytes: string): string =>
   `coalesce(octet_length(${text}), octet_length(${bytes}), 0)`;
 const beginningOf = (column: string, cut: "left" | "substr"): string => `
@@ -104,7 +104,7 @@ const SIZES = `
   FROM ${TASKS_AND_ENDS}
   LEFT JOIN ${lookUp("attempt", "attempt.task = dead.task AND attempt.fence = dead.fence")} ON true`;
 
-/** How many bytes each of them takes in a list, before any of that is read. */
+/** The size of each task in a list, before the tasks are read. */
 export async function sizesOf(tx: Tx, seqs: number[], payloads: Payloads): Promise<Map<number, number>> {
   if (seqs.length === 0) return new Map();
   const rows = await tx.all<{ seq: number; data: number; result: number; rest: number }>(SIZES, seqs);
@@ -116,8 +116,8 @@ export async function sizesOf(tx: Tx, seqs: number[], payloads: Payloads): Promi
 }
 
 /**
- * In the given order. Beside writes each statement sees its own moment: those that somebody has removed since they were
- * found are left out. The payloads are read last, so that nothing is missing of a task that has its own.
+ * In the given order. Each statement has its own snapshot: tasks that were deleted since they were found are left out.
+ * Payloads are read last.
  */
 export async function records(tx: Tx, tasks: Found[], payloads: Payloads = "full"): Promise<TaskRecord[]> {
   if (tasks.length === 0) return [];
@@ -191,7 +191,7 @@ interface EndsRow {
   fence: number | null;
 }
 
-// Of a large result only the size, until it is known whether it fits into the answer.
+// Of a large result only the size, until it is known whether it fits.
 const IS_SMALL = `${SIZE("ended.result", "ended.result_bytes")} <= $2`;
 const ENDS = `
   SELECT task.seq, task.created_at, ended.state, CASE WHEN ${IS_SMALL} THEN ended.result END AS result,
@@ -217,7 +217,7 @@ export async function endsOfTasks(tx: Tx, ids: string[]): Promise<(TaskEnd | "pe
       return { end: { id, state: row.state, result, error: null }, row };
     }
     if (row.fence === null) return { end: "pending" };
-    // None where it was discarded between the two statements.
+    // None if it was discarded between the two statements.
     const last = attempts.get(row.seq);
     return { end: last ? { id, state: "dead", result: null, error: last.error } : "missing" };
   });
@@ -227,7 +227,7 @@ export async function endsOfTasks(tx: Tx, ids: string[]): Promise<(TaskEnd | "pe
   const bySeq = new Map(results.map((row) => [row.seq, fromColumns(row.result, row.result_bytes)]));
   return fit.map(({ end, row }) => {
     if (typeof end === "string" || !row || row.size === 0) return end;
-    // None where it was removed between the two statements.
+    // None if it was deleted between the two statements.
     return bySeq.has(row.seq) ? { ...end, result: bySeq.get(row.seq)! } : "missing";
   });
 }
@@ -257,7 +257,7 @@ interface AttemptRow {
 
 const COLUMNS =
   "task, attempt, fence, worker, started_at, ended_at, outcome, name, message, stack, fingerprint";
-// A success is in the row of the task's end.
+// A success is part of the row in `ended`.
 const SUCCESSES = `
   SELECT task, attempt, fence, worker, started_at, ended_at, 'done', NULL, NULL, NULL, NULL
   FROM ${rowsOf("ended", "$1::int8[]")} AS ended WHERE state = 'done'`;
@@ -270,7 +270,7 @@ const LAST_ATTEMPTS = `
     SELECT ${COLUMNS} FROM dibs.attempt WHERE task = wanted.seq ORDER BY fence DESC LIMIT 1) AS last
   UNION ALL ${SUCCESSES}`;
 
-/** Of each task the attempt that came last. */
+/** The last attempt of each task. */
 export async function lastAttemptsOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt>> {
   if (seqs.length === 0) return new Map();
   const rows = await tx.all<AttemptRow>(LAST_ATTEMPTS, seqs);

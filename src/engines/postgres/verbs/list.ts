@@ -9,7 +9,7 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { findMany } from "../line/find-task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** The page's tasks and one, if there is one more; `key` is where each is in the order. */
+/** The tasks of the page, and one more if there is one; `key` is the position of each in the order. */
 type Page = { task: number; key: SortKey }[];
 
 /** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
@@ -24,7 +24,7 @@ export async function list(
     ? await deadPage(tx, queue, filter, start, limit + 1)
     : await PAGES[state](tx, queue, start, limit + 1);
   const wanted = rows.slice(0, limit).map(({ task }) => task);
-  // Known before the payloads are read: what does not fit never leaves the server.
+  // Sizes are read before payloads: what does not fit never leaves the server.
   const sizes = await sizesOf(tx, wanted, payloads);
   const page = fitting(wanted, (task) => sizes.get(task) ?? 0);
   return {
@@ -35,7 +35,7 @@ export async function list(
 
 type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Promise<Page>;
 
-/** Below every number that a key holds. */
+/** Below every number of a key. */
 const FIRST = Number.MIN_SAFE_INTEGER;
 
 const READY = `

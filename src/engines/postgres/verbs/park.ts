@@ -15,13 +15,12 @@ import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * What a handler leaves for its next run, and how a task waits for a word from outside. Who keeps something for a task
- * holds its place until the commit: so a signal that comes while the task is about to be parked, or to be claimed, is
- * seen by whoever does that.
+ * Steps, signals and parking. A transaction that stores a step or a signal locks the task's row in its state until the
+ * commit. So a transaction that parks or claims the task at the same time sees the signal.
  */
 
 const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 AND NOT special`;
-// The same of one that is about to be due: whoever has found it looks again, and sees what is kept for it.
+// As in the line (enter-line.ts): a sweep that has found the row reads it again, and sees the signal.
 const REPLACE_SCHEDULED = `
   WITH old AS (
     DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", IN_SCHEDULE)} RETURNING *)
@@ -39,7 +38,7 @@ const SIZE = `
   SELECT count(*)::int4 AS count, coalesce(sum(octet_length(value)), 0)::int8 + coalesce(sum(octet_length(bytes)), 0)::int8 AS bytes
   FROM dibs.step WHERE task = $1 AND kind <> 'feedback' AND (kind, name) <> ($2, $3)`;
 
-/** Beside all the others; one of the same kind and name is replaced. */
+/** Counts the other steps. One of the same kind and name is replaced. */
 async function checkRoom(
   tx: Tx,
   seq: number,
@@ -72,7 +71,7 @@ export async function park(
 
 const HEARD = `SELECT 1 FROM dibs.step WHERE task = $1 AND kind IN ('signal', 'timeout') AND name = $2`;
 
-/** Of the signal: that it came, or that it did not come in time. */
+/** Whether the signal has come, or its timeout. */
 async function hasHeard(tx: Tx, seq: number, name: string): Promise<boolean> {
   return (await tx.get(HEARD, seq, toText(name))) !== undefined;
 }
@@ -88,7 +87,7 @@ export async function signal(
     const { place } = task;
     const { state } = place;
     if (isEnd(state) || heard) return { kept: false, state };
-    // It moved between the two statements: it is elsewhere now.
+    // It moved between the two statements.
     if (!(await lockPlace(tx, task))) continue;
     if (await hasHeard(tx, task.seq, name)) return { kept: false, state };
     await checkRoom(tx, task.seq, "signal", name, value);

@@ -8,7 +8,7 @@ export async function publish(tx: Tx, { message }: Verbs["publish"]["in"]): Prom
   return addTasks(tx, await fanOut(tx, [message]));
 }
 
-/** The tasks that are to be added: a message becomes one for each subscription. */
+/** The tasks to add: one for each subscription that the topic reaches. */
 export async function fanOut(tx: Tx, additions: readonly Addition[]): Promise<NewTask[]> {
   const tasks: NewTask[] = [];
   for (const addition of additions) {
@@ -22,7 +22,7 @@ export async function fanOut(tx: Tx, additions: readonly Addition[]): Promise<Ne
   return tasks;
 }
 
-/** The same of one message, for whoever knows that nothing has changed, or only wants to guess. */
+/** As fanOut, from the cached subscriptions. */
 export function rememberedCopies(tx: Tx, message: NewMessage): NewTask[] {
   return copiesOf(
     message,

@@ -27,7 +27,10 @@ import type { Tx } from "../transaction/tx.ts";
 const UPDATE_QUEUE = `
   UPDATE dibs.queue SET named = $1, declared = $2, paused = $3, revision = $4 WHERE id = $5`;
 
-/** As it is now, with a revision for the change that follows: until the commit nobody else changes a queue. */
+/**
+ * The queue as it is now, with a revision for the change that follows. Until the commit no other transaction changes a
+ * queue.
+ */
 async function toBeChanged(tx: Tx, name: string): Promise<{ queue: Queue; revision: number }> {
   await tx.queues.getOrMake(name);
   const revision = await tx.queues.nextRevision();
@@ -38,7 +41,7 @@ function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number)
   tx.send(UPDATE_QUEUE, JSON.stringify(named), declared, paused, revision, id);
 }
 
-/** Whether a declaration says something that its queue has not heard. */
+/** Whether a declaration changes its queue. */
 export function changesPolicy(
   queue: Queue | undefined,
   policy: NamedPolicy,
@@ -102,7 +105,7 @@ export async function queues(
   return pageOf(found, limit, { sizeOf: sizeOfRow, keyOf: ({ name }) => [name] });
 }
 
-// Those behind a head go first: removing a head would only make the next one ready.
+// Waiting tasks go first: to remove a head would promote the next one.
 const PENDING = [
   `SELECT task FROM dibs.waiting WHERE queue = $1 AND pos <= $2 ORDER BY group_key, pos LIMIT $3`,
   `SELECT task FROM dibs.scheduled WHERE queue = $1 AND pos <= $2 ORDER BY pos LIMIT $3`,
@@ -113,7 +116,7 @@ const PENDING = [
     (SELECT task, rank, pos FROM dibs.ready_elsewhere WHERE queue = $1 AND pos <= $2 ORDER BY rank, pos LIMIT $3)
   ) AS line ORDER BY rank, pos LIMIT $3`,
 ] as const;
-// Where groups take turns, a place in line is not that of the task.
+// If groups rotate, the position in the line differs from the task's own.
 const LINE_OF = (table: string): string => `
   SELECT ${table}.task, rank, ${table}.pos FROM dibs.${table} CROSS JOIN ${TASK_OF(table)}
   WHERE ${table}.queue = $1 AND coalesce(task.pos, task.seq) <= $2`;
@@ -136,7 +139,7 @@ export async function purge(
   if (more) doomed.pop();
   await tx.runs.hold(doomed);
   const pending = (await findMany(tx, doomed)).filter(isPending);
-  // With limits each removal may make another one ready: those go one by one.
+  // With limits, a removal may promote another task, so they go one by one.
   const isApart = ({ queue: of, groupKey }: Found): boolean => of.limited && groupKey !== null;
   const { taken, missed } = await takeTogether(
     tx,
@@ -144,7 +147,7 @@ export async function purge(
   );
   await removeTogether(tx, taken);
   let removed = taken.length;
-  // Others have moved these meanwhile: the end of one may have made it the next head.
+  // They have moved meanwhile: the end of another task may have promoted one.
   for (const found of [...missed, ...pending.filter(isApart)]) {
     const task = await takePending(tx, found);
     if (!task) continue;
@@ -166,7 +169,7 @@ async function nextToPurge(tx: Tx, { id, limited }: Queue, last: number, limit: 
   return doomed;
 }
 
-/** Tasks, of any queue, that one call of drop looks at: tasks have no index by queue, which every add would pay for. */
+/** Tasks of any queue that one call of drop reads. Tasks have no index by queue: every add would pay for it. */
 const LOOK = 50_000;
 
 const TASKS_FROM = `
@@ -194,7 +197,7 @@ export async function drop(
   if (!queue) return { removed: 0, more: false };
   await unsubscribeQueue(tx, queue);
   let next = await nextToDrop(tx, queue, limit);
-  // What others were adding while we looked would be left behind: the last look is made with nobody else about.
+  // Other batches may be adding tasks, so the last call is exclusive.
   if (!next.more) {
     tx.needExclusive();
     await unsubscribeQueue(tx, queue);
@@ -205,7 +208,7 @@ export async function drop(
   const { doomed, more } = next;
   await tx.runs.hold(doomed);
   const found = await findMany(tx, doomed);
-  // Each removal of a group's head makes the next one ready: those go one by one.
+  // To remove the head of a group promotes the next task, so they go one by one.
   const { taken, missed } = await takeTogether(
     tx,
     found.filter((task) => task.groupKey === null),
@@ -225,7 +228,7 @@ export async function drop(
   return { removed: doomed.length, more };
 }
 
-// Of claims there are few, and no index by queue, which every claim would pay for.
+// Claims are few and have no index by queue: every claim would pay for it.
 const LEFT = [
   "ready",
   "ready_elsewhere",
@@ -238,7 +241,10 @@ const LEFT = [
   "ended",
 ].map((table) => `SELECT task FROM dibs.${table} WHERE queue = $1 LIMIT $2`);
 
-/** With what a transaction of others brought below where we were looking by then: its numbers are as old as its beginning. */
+/**
+ * Includes tasks of callers' transactions below the position that was reached: their numbers are as old as the
+ * transactions.
+ */
 async function lastToDrop(
   tx: Tx,
   queue: Queue,
@@ -250,7 +256,7 @@ async function lastToDrop(
   return { doomed: [...doomed].slice(0, limit), more: doomed.size > limit };
 }
 
-/** One that is claimed, or that others have moved: wherever it is by now. */
+/** A claimed task, or one that has moved, wherever it is now. */
 async function dropTask(tx: Tx, seq: number): Promise<void> {
   for (;;) {
     const [task] = await findMany(tx, [seq]);
@@ -260,7 +266,7 @@ async function dropTask(tx: Tx, seq: number): Promise<void> {
   }
 }
 
-/** The first tasks of the queue, in order of arrival; where the last call stopped looking is remembered. */
+/** The first tasks of the queue, in the order of arrival. It continues where the last call stopped. */
 async function nextToDrop(tx: Tx, queue: Queue, limit: number): Promise<{ doomed: number[]; more: boolean }> {
   const from = tx.progress.dropping.get(queue.id) ?? 0;
   const rows = await tx.all<{ seq: number }>(TASKS_FROM, from, LOOK, queue.id, limit + 1);

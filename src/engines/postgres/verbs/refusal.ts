@@ -1,7 +1,7 @@
 import type { DibsError } from "../../../core/errors.ts";
 import type { Outcome } from "../../../engine/engine.ts";
 
-/** Of one operation: the others of its batch are carried out all the same. */
+/** The refusal of one operation. The other operations of its batch are executed. */
 export function refusal({ code, message, retryable }: DibsError): Outcome {
   return { refused: { code, message, retryable } };
 }

@@ -46,15 +46,15 @@ interface NoticeRow {
   fence: number;
 }
 
-// In one order everywhere, so that two transactions do not wait for each other. Not for a claim, which only wants that the
-// session stays: its commit may be held up, and a sign of life must not be.
+// Locked in one order everywhere, so that two transactions do not wait for each other. FOR NO KEY UPDATE does not
+// wait for a claim that only keeps the session from ending: its commit may take long, and heartbeats must not wait.
 const LOCK_SESSIONS = `
   SELECT session.id, mixed, lease, overdue_at FROM unnest($1::int8[]) AS beating (id)
   JOIN dibs.session ON ${newest("session", "beating.id")} ORDER BY session.id FOR NO KEY UPDATE OF session`;
 const BEAT = `
   UPDATE dibs.session SET heartbeat_at = $2, n = session.n + 1 FROM unnest($1::int8[]) AS beating (id)
   WHERE ${newest("session", "beating.id")}`;
-// Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
+// Scans all claims. Only for a session with claims whose lease is longer than its own.
 const SET_MIXED = `
   UPDATE dibs.session SET n = n + 1, mixed = EXISTS (
     SELECT 1 FROM dibs.claim WHERE claim.session = session.id AND claim.lease > session.lease)
@@ -69,14 +69,15 @@ export async function heartbeat(
 ): Promise<{ notices: Notice[] }> {
   const live = await tx.all<BeatingSession>(LOCK_SESSIONS, sessions);
   const notices = await fetchNotices(tx, sessions);
-  // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
+  // All heartbeats first, so that every session counts as live when overdue tasks of another one are retried
+  // elsewhere.
   if (live.length > 0) {
     tx.send(
       BEAT,
       live.map(({ id }) => id),
       tx.now,
     );
-    // Later than before, unless somebody has put the clock back.
+    // Later than before, unless the clock was set back.
     tx.floors.lowerTime("session", tx.now + Math.min(...live.map(({ lease }) => lease)));
   }
   for (const { id, mixed } of live) if (mixed && (await isQuiet(tx, id))) tx.send(SET_MIXED, id);
@@ -107,8 +108,8 @@ async function fetchNotices(tx: Tx, sessions: number[]): Promise<Notice[]> {
 const TAKE_SESSION = `SELECT 1 FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE SKIP LOCKED`;
 
 /**
- * Until the commit. What is asked of the session's claims overlooks those that are not committed: where there are some, the
- * next sign of life asks.
+ * Locks the session until the commit; false if a claim of it is in progress. A query of its claims would miss that one:
+ * then the next heartbeat checks.
  */
 async function isQuiet(tx: Tx, session: number): Promise<boolean> {
   return (await tx.get(TAKE_SESSION, session)) !== undefined;
@@ -134,7 +135,7 @@ const SESSION = `SELECT worker, info FROM dibs.session WHERE ${newest("session",
 const TASKS_HELD = `SELECT task FROM dibs.claim WHERE session = $1`;
 const HELD = selectClaims(`claim.session = $1 ORDER BY claim.task`, "FOR UPDATE OF claim");
 
-/** Its claims, locked; with the runs of their tasks, which come first in the lock order. */
+/** Its claims, locked, after the runs of their tasks, which come first in the lock order. */
 async function heldBy(tx: Tx, session: number): Promise<ClaimRow[]> {
   const tasks = await tx.all<{ task: number }>(TASKS_HELD, session);
   await tx.runs.hold(tasks.map(({ task }) => task));
@@ -164,7 +165,7 @@ export async function rejoin(
   const row = await tx.get<{ lease: number }>(LEASE, old);
   if (!row) throw sessionGone(old);
   const [session = 0] = await tx.numbers("session", 1);
-  // Claims are locked in one order, like everywhere, before they are changed.
+  // Claims are locked in one order everywhere before they are changed.
   const held = new Set((await heldBy(tx, old)).map(({ fence }) => fence));
   tx.send(RENUMBER, session, old, tx.now);
   tx.floors.lowerTime("session", tx.now + row.lease);
@@ -177,15 +178,15 @@ export async function rejoin(
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
 }
 
-// Tasks may be kept for it in a queue whose groups are no longer sticky: their lanes have forgotten it.
+// Tasks may stick to it in a queue whose groups are no longer sticky, so that their lanes have no session.
 const QUEUES_OF = `
   SELECT queue FROM dibs.lane WHERE session = $1
   UNION ALL SELECT queue FROM ${rowsBy("ready_sticky", { session: "$1::int8" }, { columns: "queue" })} AS ready_sticky`;
 const RENUMBER_LANES = `UPDATE dibs.lane SET session = $1 WHERE session = $2`;
 
 /**
- * Its groups, and what is kept for it, stay its own. Under the gates: whoever moves a task out of the line under a gate finds it
- * by where its row stands (lane-line.ts), and would miss a row that is rewritten meanwhile.
+ * Its groups and its sticky tasks follow it. Under the gates: a transaction that takes a task out of the line under a
+ * gate finds it by its ctid (lane-line.ts), and would miss a row that was updated meanwhile.
  */
 async function renumberLanes(tx: Tx, session: number, old: number): Promise<void> {
   tx.limits.reread();
@@ -205,7 +206,7 @@ export async function retire(tx: Tx, { session: id }: Verbs["retire"]["in"]): Pr
   return null;
 }
 
-/** What comes after it finds that the worker serves no more. */
+/** Under the gates, so that no task becomes sticky to the session from now on. */
 async function holdStickyGates(tx: Tx, info: string): Promise<void> {
   for (const queue of stickyQueues(tx, info)) await tx.limits.hold(queue);
 }
@@ -217,7 +218,7 @@ export async function leave(
   const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
   if (!session) return { released: 0 };
   await holdStickyGates(tx, session.info);
-  // The session goes first: a worker that stops is no longer one that could take a task over.
+  // The session is deleted first: a worker that stops cannot take a task over.
   forgetSession(tx, id, session.info);
   const held = await heldBy(tx, id);
   for (const row of held) {

@@ -20,11 +20,11 @@ const SUCCESSES = withPlaces(
 );
 
 /**
- * The beginning of a statement that ends the claims of successes, by their numbers and fences; each fence is given out
- * once. `settled` has those for which also `where` holds. Tasks that wait for a verdict, and verdicts, are not settled like
- * this. Which these are is read from the table, since the statement may be sent before the queues are known.
+ * The beginning of a statement that ends claims of successes by number and fence. `settled` has those for which `where`
+ * holds too. Tasks of verified queues, and verdicts, are not settled this way. The statement reads which queues these
+ * are, because it may be sent ahead.
  *
- * Joining each claim with its result takes a fifth longer, so that is done only where a success has one.
+ * To join each claim with its result takes a fifth longer, so that is done only if a success has one.
  */
 export const endClaims = (where: string, { bringing }: { bringing: "results" | "nothing" }): string => {
   const [which, result] =
@@ -44,8 +44,8 @@ export const endClaims = (where: string, { bringing }: { bringing: "results" | "
     SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled)`;
 };
 
-// Of a group, with a key or with steps. Not those of a run, which goes on with them, nor those of queues with limits, whose
-// books are kept one by one.
+// They have a group, a key or steps. Not tasks of runs, which continue with them, nor of queues with limits, which
+// count each task.
 const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($5::int4[])
       AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}`;
 const KEYS = withPlaces(
@@ -77,7 +77,10 @@ export interface Settled {
   attempt: number;
 }
 
-/** `columns`: numbers, fences, results. Returns those that it settled; the others need more yet, or their claims are lost. */
+/**
+ * `columns`: numbers, fences, results. Returns the tasks that it settled. The others need the general path, or their
+ * claims are lost.
+ */
 export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<Settled[]> {
   const limited = tx.queues.hasLimits
     ? [...tx.queues.all].filter((queue) => queue.limited).map(({ id }) => id)
@@ -85,8 +88,8 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<Set
   const values = [...columns, numbers(limited), KEY_AFTER_END];
   const rows = await tx.rows<Row>(END_SPECIAL, ...values);
   if (rows.length === 0) return [];
-  // By itself: a signal that was kept while the claim was waited for is seen only now. Nobody can have their steps locked,
-  // who would need the claim first.
+  // A separate statement, because a signal that was stored while the claim was waited for is visible only now. It
+  // waits for no lock: a transaction that locks these steps needs the claim first.
   tx.put(DELETE_ALL_STEPS, numbers(rows.map(([task]) => task)));
   const lanes: Lane[] = [];
   for (const [, id, serviceMs, groupKey] of rows) {

@@ -87,7 +87,7 @@ function announceDone(tx: Tx, successes: readonly Success[], told: readonly Sett
   }
 }
 
-// A filter, not a CASE: within that PostgreSQL builds the lists all the same.
+// A filter, not a CASE: PostgreSQL would build the lists within a CASE in any case.
 const IF_LISTENED = `FILTER (WHERE (SELECT EXISTS (SELECT 1 FROM dibs.listener)))`;
 const IF_SOME_LEFT_OR_LISTENED = `
     FILTER (WHERE (SELECT (SELECT count(*) FROM settled) < $5::int8 OR EXISTS (SELECT 1 FROM dibs.listener)))`;
@@ -102,14 +102,14 @@ type Row = [
   queue: number,
   count: number,
   serviceMs: number,
-  /** Only where some were not settled, or somebody listens. */
+  /** Only if some were not settled, or a process listens. */
   tasks: string[] | null,
-  /** Only where somebody listens. */
+  /** Only if a process listens. */
   workers: string[] | null,
   attempts: number[] | null,
 ];
 
-/** The statement that ends them, and its values. */
+/** The statement that ends them, and its parameters. */
 function ending(successes: readonly Success[]): [sql: string, ...values: Value[]] {
   const bringing = successes.some(({ result }) => result !== null) ? "results" : "nothing";
   return [END_ALL[bringing], ...columnsOf(successes), successes.length];
@@ -127,13 +127,13 @@ function columnsOf(successes: readonly Success[]): Value[] {
   ];
 }
 
-/** Sends the first operations of a batch on their way, if they are successes. */
+/** Sends the acks at the start of a batch ahead. */
 export function settleAhead(tx: Tx, ops: readonly Op[]): void {
   const successes = successesFrom(tx, ops, 0);
   if (successes.length > 0) tx.sendAhead(ops[0]!, successes, ...ending(successes));
 }
 
-/** Ends those whose claim holds and that need nothing else. `told`: what events say of them, where somebody listens. */
+/** Ends those whose fence is valid and that are plain. `told`: what their events need, if a process listens. */
 async function endAll(
   tx: Tx,
   successes: readonly Success[],
@@ -156,7 +156,7 @@ async function endAll(
       told.push({ task: Number(tasks![i]), queue: id, worker, attempt: attempts![i]! });
     });
   }
-  // Usually all were.
+  // Most often all were settled.
   const settled =
     total === successes.length
       ? successes.map(({ seq }) => seq)

@@ -40,7 +40,7 @@ export async function settle(
   const task: Held = { ...(await heldTask(tx, id, fence)), spent };
   const { ended } = tx.batch.hint;
   const state = await settleAs(tx, task, settlement);
-  // Whoever settles a task is told its state, and need not be hinted at it. One that asks for a verdict may end another one.
+  // The caller learns the state from the answer, and needs no hint. A verdict may end another task.
   if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue.name))
     delete tx.batch.hint.ended;
   return { state };
@@ -110,7 +110,7 @@ async function settleHold(
     return returnToLine(tx, task, { delay: 0 });
   }
   await holdLane(tx, queue, groupKey, delay);
-  // It asks for its place again, also where groups are an order and no more.
+  // It joins its group again like any other task.
   await giveUpLane(tx, queue, groupKey);
   const state = await returnToLine(tx, { ...task, blocksGroup: false }, { delay: 0 });
   await fillLanes(tx, queue, [groupKey]);
@@ -132,7 +132,7 @@ const EXTEND = `UPDATE dibs.claim SET deadline = $1 WHERE task = $2`;
 const SOONER = `
   UPDATE dibs.session SET overdue_at = $1, n = n + 1 WHERE ${newest("session", "$2")} AND (overdue_at IS NULL OR overdue_at > $1)`;
 
-/** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
+/** Fenced. Sets, from now, the lease of a manual claim, or the timeout of a worker's claim. */
 export async function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]): Promise<null> {
   const task = await heldTask(tx, id, fence);
   const deadline = tx.now + lease;

@@ -36,7 +36,7 @@ async function latestServiceTimes(tx: Tx, queue: Queue): Promise<number[]> {
   return row!.times.map(Number);
 }
 
-// Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth.
+// Goes from rank to rank, so that the cost depends on the number of priorities, not on the depth.
 const OLDEST_WITH = (more: string): string => `
   WITH RECURSIVE first AS (
     (SELECT rank, task FROM dibs.ready WHERE queue = $1 AND ${aboveFloor("$1")} ORDER BY rank, pos LIMIT 1)
