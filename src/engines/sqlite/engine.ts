@@ -20,15 +20,15 @@ import { closed, Remote } from "./thread/remote.ts";
 export interface SqliteOptions {
   path: string;
   durability?: Durability;
-  /** False: a file that is not there is not made. */
+  /** False: a file that does not exist is not created. */
   create?: boolean;
-  /** For tests. The machine's own clock is read by the store's thread, and beats sessions there. */
+  /** For tests. The store's thread reads the machine's clock, and sends heartbeats by it. */
   clock?: Clock;
   /** False: slow reads use the writing thread. For a process that makes a few calls, one after the other. */
   hasReader?: boolean;
 }
 
-/** Opens a store's file, or makes it unless told not to. Any number of processes may have one open. */
+/** Opens the file of a store, or creates it unless told not to. Any number of processes may have it open. */
 export async function openSqlite(options: SqliteOptions): Promise<Engine> {
   const { clock, durability = "full", create = true } = options;
   const path = options.path === ":memory:" ? options.path : realPathOf(options.path);
@@ -39,7 +39,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
 }
 
 class SqliteEngine implements Engine {
-  /** One batch on its way to the disk; the thread joins those that wait for it. */
+  /** One batch at a time. The thread coalesces batches that wait for it. */
   readonly depth = 16;
   readonly address: string;
   readonly #writer: Remote;
@@ -48,7 +48,7 @@ class SqliteEngine implements Engine {
   readonly #hasReader: boolean;
   readonly #clock: Clock | undefined;
   readonly #heart: HeartbeatTimer | undefined;
-  /** Settles when every batch sent to the writer so far is answered. */
+  /** Settles when every batch that was sent to the writer is answered. */
   #written: Promise<unknown> = Promise.resolve();
   #reader: Promise<Remote> | undefined;
   readonly #reads = new Set<Promise<unknown>>();
@@ -81,7 +81,7 @@ class SqliteEngine implements Engine {
     return outcomes as unknown as Outcomes<Ops>;
   }
 
-  /** `ends` and `steps` are asked often and answered fast: where the others are not, they stay with the writer. */
+  /** `ends` and `steps` are frequent and fast: if the other reads are not slow, they use the writer. */
   #isSlowReading(ops: readonly Op[]): boolean {
     return (
       this.#hasReader &&
@@ -99,15 +99,15 @@ class SqliteEngine implements Engine {
     return outcomes;
   }
 
-  /** Beside the writer, and after what was asked of it before: a caller sees its own writes. */
+  /** On the reading thread, after the batches that were sent before: a caller reads its own writes. */
   async #read(ops: readonly Op[]): Promise<Outcome[]> {
     const reading = this.#clock?.read() ?? null;
     const written = this.#written;
-    // A copy now: the caller may change its objects while this waits.
+    // Copied now: the caller may change its objects while this waits.
     const copy = structuredClone(ops);
     const answer = (async () => {
       await written;
-      // What cannot be written to is not read from either: whoever asks is to open the store again.
+      // A store that cannot be written to is not read either: callers must open it again.
       if (this.#writer.ended) throw this.#writer.ended;
       return (await this.#openReader()).run(copy, reading);
     })();
@@ -119,7 +119,7 @@ class SqliteEngine implements Engine {
     }
   }
 
-  /** Started when it is first needed, and anew if it ended. */
+  /** Started when it is first needed, and again if it ended. */
   async #openReader(): Promise<Remote> {
     const last = this.#reader;
     const reader = await last?.catch(() => undefined);
@@ -128,7 +128,7 @@ class SqliteEngine implements Engine {
     return this.#reader!;
   }
 
-  /** The writer does this where the clock is the machine's. */
+  /** The writer does this if the clock is the machine's. */
   #follow(heart: HeartbeatTimer, ops: readonly Op[], outcomes: Outcome[]): void {
     for (const [index, op] of ops.entries()) {
       const outcome = outcomes[index]!;
@@ -153,7 +153,7 @@ class SqliteEngine implements Engine {
   }
 }
 
-/** Passes hints on to the one listener; there may be none yet. */
+/** Passes hints to the one listener; there may be none yet. */
 class Hints {
   listener: (hint: Hint) => void = () => {};
   onForeign: () => void = () => {};

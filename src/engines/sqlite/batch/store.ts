@@ -13,7 +13,8 @@ import {
 } from "../../../engine/engine.ts";
 import { closedError } from "../../../engine/transfer.ts";
 import { add } from "../verbs/add.ts";
-import { cancel, cancelPending } from "../verbs/cancel.ts";
+import { cancelPending } from "../line/cancel.ts";
+import { cancel } from "../verbs/cancel.ts";
 import { listen, listenOnly, prune, housekeep, nothingToHousekeep, unlisten } from "../verbs/housekeeping.ts";
 import { claim, claimNothing } from "../verbs/claim.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
@@ -89,7 +90,9 @@ const HANDLERS: Handlers = {
   unlisten,
 };
 
-/** Verbs that often find nothing to do, and can tell so by reading: then they answer, else undefined. */
+/**
+ * Verbs that often find nothing to do. These functions find that out by reading; undefined: there is something to do.
+ */
 const IDLE: { [V in VerbName]?: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] | undefined } = {
   claim: claimNothing,
   housekeep: nothingToHousekeep,
@@ -105,9 +108,9 @@ const NOTICED = `SELECT DISTINCT session FROM notice`;
 export interface SqliteStoreOptions {
   path: string;
   durability?: Durability;
-  /** Part of every task's id; drawn at random for a new store unless a test names it. */
+  /** Part of every task's id; random for a new store, unless a test names it. */
   store?: number;
-  /** False: a file that is not there is not made. */
+  /** False: a file that does not exist is not created. */
   create?: boolean;
   /** For reading verbs only. */
   readonly?: boolean;
@@ -118,7 +121,7 @@ interface BatchResult {
   hint: Hint;
 }
 
-/** A batch that was carried out, and may not survive a power cut. */
+/** A batch that was executed, and may not survive a power cut. */
 export class CommittedNotSynced extends DibsError {
   readonly ran: BatchResult;
 
@@ -128,7 +131,7 @@ export class CommittedNotSynced extends DibsError {
   }
 }
 
-/** One connection to a store file. Synchronous: it belongs in a thread of its own (thread.ts). */
+/** One connection to a store file. It is synchronous, so it runs in a thread of its own (thread.ts). */
 export class SqliteStore implements Store {
   readonly #db: Database.Database;
   readonly #path: string;
@@ -143,7 +146,7 @@ export class SqliteStore implements Store {
     this.#readonly = options.readonly ?? false;
     this.#db = openDatabase(options, reading);
     this.#checkOpen();
-    // From here on whoever finds the store locked waits in lock.ts.
+    // From here on, lock.ts waits if the store is locked.
     this.#db.pragma("busy_timeout = 0");
     this.#tx = new Tx(this.#db);
     this.#tx.cancelPending = (seq) => cancelPending(this.#tx, seq);
@@ -169,12 +172,12 @@ export class SqliteStore implements Store {
     const done = ops.every((op) => READING_VERBS.has(op.verb))
       ? this.#within(READING, ops, reading)
       : (this.#idle(ops, reading) ?? this.#within(WRITING, ops, reading));
-    // After the commit and before its answer: from the check that notices a loss on, nothing is acknowledged.
+    // After the commit and before its answer: once the check has noticed a loss, nothing is acknowledged.
     this.#files?.check();
     return done as { outcomes: Outcomes<Ops>; hint: Hint };
   }
 
-  /** All operations in one transaction, in order. On an error of SQLite's nothing of them has happened. */
+  /** Executes all operations in one transaction, in order. After an error of SQLite nothing has happened. */
   #within(begin: string, ops: readonly Op[], reading: Reading): BatchResult {
     const ran = this.#commit(begin, ops, reading);
     if (!this.#tx.changed) {
@@ -196,14 +199,14 @@ export class SqliteStore implements Store {
       tx.finish();
       committing = tx.changed;
       tx.exec("COMMIT");
-      return { outcomes, hint: tx.hint };
+      return { outcomes, hint: tx.batch.hint };
     } catch (error) {
       this.#undo();
       throw failureFrom(error, this.#path, committing);
     }
   }
 
-  /** Answers a batch that has nothing to do without the write lock; undefined where there is something. */
+  /** Answers a batch that has nothing to do, without the write lock; undefined if there is something to do. */
   #idle(ops: readonly Op[], reading: Reading): BatchResult | undefined {
     if (!ops.every((op) => op.verb in IDLE)) return undefined;
     const tx = this.#tx;
@@ -213,7 +216,7 @@ export class SqliteStore implements Store {
         !tx.rebooted && outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
       return idle ? { outcomes, hint: {} } : undefined;
     });
-    // That there is nothing to do need not be on disk; events and refusals are told to somebody.
+    // That there is nothing to do need not be on disk. Events and refusals must be: a caller sees them.
     if (answer?.outcomes.some((outcome, index) => ops[index]!.verb === "listen" || "refused" in outcome)) {
       this.#journal?.syncSeen();
     }
@@ -245,13 +248,13 @@ export class SqliteStore implements Store {
     });
   }
 
-  /** A failed commit may have rolled back already. What was cached of the transaction goes too. */
+  /** A failed commit may have rolled back already. The copies of the transaction are forgotten. */
   #undo(): void {
     if (this.#db.inTransaction) this.#tx.exec("ROLLBACK");
     this.#tx.forget();
   }
 
-  /** Every statement used so far, for whoever checks their plans. */
+  /** Every statement used so far, for the tests of query plans. */
   get statements(): Iterable<string> {
     return this.#tx.statements;
   }
@@ -266,7 +269,7 @@ export class SqliteStore implements Store {
     return this.#tx.noticed;
   }
 
-  /** The sessions that notices wait for. */
+  /** The sessions that have notices. */
   noticedSessions(reading: Reading): number[] {
     this.#tx.noticed = false;
     return this.#reading(reading, () => this.#tx.all<{ session: number }>(NOTICED).map((row) => row.session));
@@ -281,7 +284,7 @@ export class SqliteStore implements Store {
     try {
       this.#dataVersion = this.#db.pragma("data_version", { simple: true }) as number;
     } catch (error) {
-      // A store in trouble tells so to those who use it; whoever only watches looks again later.
+      // A store in trouble reports it to its callers. The watch checks again later.
       if (!(error instanceof Database.SqliteError)) throw error;
     }
     return this.#dataVersion;
@@ -293,7 +296,7 @@ export class SqliteStore implements Store {
   }
 }
 
-/** One after the other; settlements that follow each other together, where that comes to the same. */
+/** In order. Settlements that follow each other are combined if that has the same effect. */
 function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
   const outcomes: Outcome[] = [];
   while (outcomes.length < ops.length) {

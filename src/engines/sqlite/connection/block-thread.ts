@@ -1,6 +1,6 @@
 const cell = new Int32Array(new SharedArrayBuffer(4));
 
-/** Blocks the thread, for less than a timer could be set to if need be. */
+/** Blocks the thread, for less than the shortest timer if needed. */
 export function nap(ms: number): void {
   Atomics.wait(cell, 0, 0, ms);
 }

@@ -1,7 +1,7 @@
 import Database from "better-sqlite3";
 import { DibsError } from "../../../core/errors.ts";
 
-/** What SQLite's errors mean to a caller. `committing`: the commit itself failed, and may have reached the disk. */
+/** What SQLite's errors mean for a caller. `committing`: the commit itself failed, and may have reached the disk. */
 export function failureFrom(error: unknown, path: string, committing = false): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   const { code } = error;

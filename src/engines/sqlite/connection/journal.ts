@@ -5,29 +5,28 @@ import { DibsError } from "../../../core/errors.ts";
 import { isMarked, mark, unmark } from "./failed-sync-mark.ts";
 import { JOURNAL_LIMIT } from "./open.ts";
 
-/** `full`: what was acknowledged survives a power cut. `relaxed`: it survives a crash of every process, only. */
+/** `full`: what was acknowledged survives a power cut. `relaxed`: it survives only a crash of every process. */
 export type Durability = "full" | "relaxed";
 
 const LIMIT_EVERY_MS = 500;
-/** Readers are short; one that is not is waited for another time. */
+/** Reads are short. A checkpoint that meets a long one is left to the next time. */
 const CHECKPOINT_WAIT_MS = 100;
 
 /**
- * The -wal file: brings commits to the disk, and keeps itself short.
+ * The -wal file: flushes commits to disk, and keeps the file short. SQLite would sync it inside the commit, while every
+ * other process waits for the store. Here it is synced right after the commit, and before anything is answered. So
+ * other processes may see commits that are not on disk yet; they sync too before they answer.
  *
- * SQLite would sync it inside the commit, with the store locked for every other process. Here it is synced right after,
- * and nothing is answered before. So others may see what is not on disk yet; they sync too before they tell anyone.
- *
- * After a sync that failed the file may have a hole that no later sync tells of. Then the whole journal has to go into the
- * database, whose sync is another one, and start over; before it has, nothing is read or written.
+ * After a failed sync the file may have a hole that no later sync reports. Then the whole journal is copied into the
+ * database, whose sync is another one, and starts over. Until then nothing is read or written.
  */
 export class Journal {
   readonly #db: Database.Database;
   readonly #path: string;
-  /** Undefined where nobody asked for more than SQLite does by itself. */
+  /** Undefined if SQLite's own behaviour is enough. */
   readonly #file: number | undefined;
   #limitedAt = Number.NEGATIVE_INFINITY;
-  /** What others had committed when this was last synced. */
+  /** What other processes had committed at the last sync. */
   #syncedVersion = -1;
   #isDoubtful = false;
 
@@ -40,7 +39,7 @@ export class Journal {
     this.#isDoubtful = isMarked(path, this.#file);
   }
 
-  /** To be called before anything is read or written. */
+  /** Call it before anything is read or written. */
   settleDoubt(): void {
     if (this.#isDoubtful && !this.#startOver()) {
       throw this.#failure(
@@ -50,7 +49,7 @@ export class Journal {
     }
   }
 
-  /** Returns when this connection's commits are on disk, or with what is to be said where they may not be. */
+  /** Returns when this connection's commits are on disk, or with the error for commits that may not be. */
   sync(): DibsError | undefined {
     const error = this.#flush(fdatasyncSync);
     if (!error || this.#startOver()) return undefined;
@@ -61,7 +60,7 @@ export class Journal {
     );
   }
 
-  /** The same for what this connection has read of others' commits. */
+  /** As `sync`, for commits of other processes that this connection has read. */
   syncSeen(): void {
     if (this.#file === undefined) return;
     const version = this.#db.pragma("data_version", { simple: true }) as number;
@@ -73,14 +72,14 @@ export class Journal {
   }
 
   /**
-   * Checkpoints by the way keep the file near its limit, unless readers follow each other so closely that it can
-   * never start over. Then they are held up for a moment.
+   * Checkpoints keep the file near its limit, unless reads follow each other so closely that it can never start over.
+   * Then reads wait for a moment.
    */
   limit(): void {
     if (performance.now() - this.#limitedAt < LIMIT_EVERY_MS) return;
     this.#limitedAt = performance.now();
     const size = statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-    // One that fails may find its moment the next time; callers are told of the disk's troubles by their own commits.
+    // A checkpoint that fails may succeed the next time. Callers learn of disk failures by their own commits.
     if (size > JOURNAL_LIMIT) this.#checkpoint();
   }
 
@@ -100,7 +99,10 @@ export class Journal {
     }
   }
 
-  /** Answers whether all is on disk. The journal's new length must be too: what it held is older than the database now. */
+  /**
+   * Returns whether everything is on disk. The journal's new length must be too: its old content is older than the
+   * database.
+   */
   #startOver(): boolean {
     if (!this.#checkpoint() || this.#flush(fsyncSync)) return false;
     this.#isDoubtful = false;
@@ -108,7 +110,7 @@ export class Journal {
     return true;
   }
 
-  /** Answers whether the file could start over. */
+  /** Returns whether the file could start over. */
   #checkpoint(): boolean {
     this.#db.pragma(`busy_timeout = ${CHECKPOINT_WAIT_MS}`);
     try {
@@ -133,7 +135,7 @@ export class Journal {
   }
 }
 
-/** A new file is not there after a power cut unless its folder is synced too. Not every system can. */
+/** After a power cut a new file exists only if its folder was synced. Not every system can do that. */
 function syncFolder(path: string): void {
   try {
     const folder = openSync(path, "r");
@@ -143,6 +145,6 @@ function syncFolder(path: string): void {
       closeSync(folder);
     }
   } catch {
-    // SQLite does not insist on it either.
+    // SQLite ignores a failure here too.
   }
 }

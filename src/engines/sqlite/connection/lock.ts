@@ -2,15 +2,15 @@ import Database from "better-sqlite3";
 import { nap } from "./block-thread.ts";
 import { BUSY_MS } from "./open.ts";
 
-/** Pauses between two tries: short while a commit of another process may just be ending, longer after that. */
+/** Pauses between two tries: short while another commit may be about to end, longer afterwards. */
 const SHORT_MS = 0.15;
 const LONG_MS = 4;
 const LONG_AFTER_MS = 20;
 
 /**
- * Tries until the others let go of the store, for 5 s. SQLite's own wait starts at a millisecond and soon sleeps
- * for a tenth of a second, while a commit takes less than one: with three busy processes most of the time went by
- * asleep. A share of chance keeps processes from trying in step.
+ * Tries for 5 s to lock the store. SQLite's own wait starts with a millisecond and soon sleeps for a tenth of a second,
+ * while a commit takes less than a millisecond: three busy processes spent most of their time asleep. A random share
+ * keeps processes from trying in step.
  */
 export function whenFree<T>(attempt: () => T): T {
   let startedAt: number | undefined;

@@ -4,13 +4,13 @@ import { DibsError } from "../../../core/errors.ts";
 /** Notices that the file of an open store was deleted or replaced. batch/store.ts checks it after each batch. */
 
 /**
- * Three stats took 13 µs where an add that is alone in its commit took 380 µs (medians, ext4): 3.5 %; one stat took 2.2 %. Once in
- * 5 ms that is below 0.3 %, by calculation: whole batches vary by 3 % from run to run. What is acknowledged until the check
- * is lost with the file, like everything before it.
+ * Three stats took 13 µs, and an add with its own commit 380 µs (medians, ext4): 3.5 %; one stat took 2.2 %. Once in 5
+ * ms that is below 0.3 % by calculation; whole batches vary by 3 % from run to run. What is acknowledged before the
+ * check is lost with the file, like everything before it.
  */
 const CHECK_EVERY_MS = 5;
 
-/** The files of an open store, by name. One that is deleted keeps its number for as long as somebody has it open. */
+/** The files of an open store, by name. A deleted file keeps its inode number while a process has it open. */
 export class OpenFiles {
   readonly #path: string;
   readonly #known: { name: string; dev: number; ino: number }[];
@@ -25,14 +25,14 @@ export class OpenFiles {
     });
   }
 
-  /** Why nothing of this store can be relied on any more. Once it is lost it stays so. */
+  /** Why this store cannot be used any more. Once lost, it stays lost. */
   get loss(): DibsError | undefined {
     return this.#loss;
   }
 
   /**
-   * Throws where one of the files was deleted or replaced: what is written to it is gone at the next open. Looks at most
-   * every few milliseconds; a store that was idle looks at once.
+   * Throws if one of the files was deleted or replaced: what is written to it would be gone at the next open. It checks
+   * at most every few milliseconds; after a pause it checks at once.
    */
   check(): void {
     const now = performance.now();

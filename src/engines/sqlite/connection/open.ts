@@ -14,20 +14,20 @@ import { FIRST_VERSION } from "../schema/schema.ts";
 export interface OpenOptions {
   path: string;
   store?: number;
-  /** False: what is not there is not made. */
+  /** False: a file that does not exist is not created. */
   create?: boolean;
   readonly?: boolean;
 }
 
 /** "dibs", in the file's header. */
 const APPLICATION_ID = 0x64_69_62_73;
-/** Before it, a checkpoint at an unlucky moment could lose what was written to the WAL. */
+/** Older versions could lose commits in the WAL if a checkpoint came at a bad moment. */
 const OLDEST_SQLITE = "3.51.3";
 export const BUSY_MS = 5_000;
 const CHECKPOINT_PAGES = 4_000;
 export const JOURNAL_LIMIT = 64 * 1024 * 1024;
 
-/** Opens a store's file, or makes it; whatever else is found there is refused in words and left alone. */
+/** Opens the file of a store, or creates it. Any other file is refused with a clear message and not changed. */
 export function openDatabase(options: OpenOptions, reading: Reading): Database.Database {
   checkSqlite();
   const { path } = options;
@@ -61,26 +61,27 @@ function unsupported(message: string): DibsError {
   return new DibsError("UNSUPPORTED", message);
 }
 
-/** A file without a byte is no store yet: one is at once more than that. */
+/** A file without content is not a store: a store has content from the first commit. */
 function checkThere(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.size) return;
   throw invalid(`There is no store ${path}. Look at its name; nothing was made.`);
 }
 
-/** Made before SQLite opens it, so that its -wal and -shm inherit the mode: payloads may be secret. */
+/** Created before SQLite opens it, so that -wal and -shm inherit the mode: payloads may be secret. */
 function makeFile(path: string): void {
   try {
-    // Not a link: its path is the real one (engine.ts). One that was put there since is not followed.
+    // The path is the real one (engine.ts). A link that was put there since is not followed.
     const found = lstatSync(path, { throwIfNoEntry: false });
     if (found) checkRegular(path, found);
-    // One that is there is not opened: to close it again would take away the locks of every connection of this process.
+    // An existing file is not opened: to close it again would drop the locks of every connection of this
+    // process.
     if (found) accessSync(path, constants.R_OK | constants.W_OK);
     else writeFileSync(path, "", { flag: "wx", mode: 0o600 });
-    // An empty file that somebody made becomes ours, and as private as one of our own.
+    // An empty file of the user becomes a store, with the same private mode.
     if (found?.size === 0) chmodSync(path, 0o600);
   } catch (error) {
     const { code } = error as { code?: string };
-    // Another process was faster.
+    // Another process has created it meanwhile.
     if (code === "EEXIST") return;
     if (code === "ENOENT" || code === "ENOTDIR") {
       throw invalid(
@@ -96,11 +97,11 @@ function makeFile(path: string): void {
   }
 }
 
-/** In one transaction: of ten processes that open a new file at once, one makes it and nine find it made. */
+/** In one transaction: of ten processes that open a new file at once, one creates the store and nine find it. */
 function makeStore(db: Database.Database, options: OpenOptions, reading: Reading): void {
   checkOwner(db, options);
   if (options.path !== ":memory:") {
-    // Not inside a transaction; harmless where it is so already.
+    // Not allowed inside a transaction. It does nothing if it is set already.
     if (db.pragma("journal_mode", { simple: true }) !== "wal") db.pragma("journal_mode = WAL");
   }
   if (db.pragma("user_version", { simple: true }) === latestVersion()) return;
@@ -137,7 +138,7 @@ function checkOwner(db: Database.Database, { path, create = true }: OpenOptions)
   );
 }
 
-/** In one transaction: another process may be making the store right now, and half of it belongs to nobody. */
+/** In one transaction: another process may be creating the store right now. */
 function readOwner(db: Database.Database): { owner: number; version: number; tables: number } {
   return db.transaction(() => ({
     owner: db.pragma("application_id", { simple: true }) as number,
@@ -148,10 +149,10 @@ function readOwner(db: Database.Database): { owner: number; version: number; tab
 
 function setUp(db: Database.Database, options: OpenOptions): void {
   if (options.readonly) {
-    // A connection that SQLite itself calls read-only could not settle a doubt about the journal.
+    // A read-only connection of SQLite could not resolve a doubtful journal.
     db.pragma("query_only = ON");
   }
-  // Checkpoints are synced, so that the file stays sound; commits are left to journal.ts.
+  // Checkpoints are synced, so that the file stays sound. journal.ts syncs commits.
   db.pragma("synchronous = NORMAL");
   if (db.pragma("synchronous", { simple: true }) !== 1) {
     throw new DibsError("UNAVAILABLE", `SQLite would not set synchronous=NORMAL on ${options.path}.`, {

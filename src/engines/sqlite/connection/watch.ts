@@ -6,30 +6,30 @@ import { nap } from "./block-thread.ts";
  * reports.
  */
 
-/** Where the file system tells of no changes, the store is asked this often. */
+/** How often the store is read if the file system reports no changes. */
 const POLL_MS = 250;
 /**
- * We are told of a commit's first write to the file, and it shows after its last one, most often within a millisecond. A
- * timer would take longer than that, so the thread waits for it, in a few steps: each of them wakes an idle process.
+ * The first write of a commit is reported; the commit is visible after its last write, usually within a millisecond. A
+ * timer would take longer, so the thread blocks for it, in a few steps: each step wakes an idle process.
  */
 const STEPS_MS = [0.1, 0.1, 0.2, 0.4];
-/** Not by one that has just committed: it is busy, and whoever asks for its next commit would wait too. */
+/** Not for a process that has just committed: it is busy, and its next batch would wait too. */
 const BUSY_MS = 2;
-/** A writer that is held up longer is looked after again when so much time has passed, each counted from the look before. */
+/** If a writer takes longer, the store is read again after these pauses, each counted from the read before. */
 const LOOKS_MS = [1, 2, 4, 8, 16, 32, 64, 128];
 /**
- * Once a write is explained, by a commit that shows or by one of our own, two more looks are for another commit
- * that followed at its heels. More would wake an idle process for every heartbeat of its neighbours.
+ * Once a write is explained by a visible commit or by one of this process, two more reads look for a commit that
+ * followed closely. More would wake an idle process for every heartbeat of other processes.
  */
 const LAST_LOOKS_MS = [4, 32];
-/** The longest pause between two reports, while others commit all the time and nothing of it is for us. */
+/** The longest pause between two reports, while other processes commit all the time and nothing is for this one. */
 const LONGEST_PAUSE_MS = 20;
-/** After this long without a report the next one is made at once again. */
+/** After this long without a report, the next one is made at once. */
 const QUIET_MS = 200;
 
 /**
- * Notices the commits of other processes. Every commit writes to the -wal file, ours too; SQLite's data version
- * tells which were not ours.
+ * Notices commits of other processes. Every commit writes to the -wal file, also those of this process. SQLite's data
+ * version tells which commits were foreign.
  */
 export class Watch {
   readonly #version: () => number;
@@ -37,9 +37,9 @@ export class Watch {
   #watcher: FSWatcher | undefined;
   #poll: NodeJS.Timeout | undefined;
   #seen: number;
-  /** The looks to come. */
+  /** The reads that are planned. */
   #looks: readonly number[] = [];
-  /** We have committed since we were last told of a write. */
+  /** This process has committed since the last reported write. */
   #isOurs = false;
   #committedAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -58,13 +58,13 @@ export class Watch {
     }
   }
 
-  /** We are about to be told of a write of our own. */
+  /** A write of this process is about to be reported. */
   committed(): void {
     this.#isOurs = true;
     this.#committedAt = performance.now();
   }
 
-  /** What was reported was of use: the next one is not to wait. */
+  /** A report was useful: the next one should not wait. */
   useful(): void {
     this.#pause = 0;
   }
@@ -83,7 +83,7 @@ export class Watch {
   #written(): void {
     const looks = this.#isOurs ? LAST_LOOKS_MS : LOOKS_MS;
     this.#isOurs = false;
-    // A commit is many writes: those that follow while a look is near are part of it.
+    // A commit is many writes. Those that follow while a read is planned are part of it.
     const isNear = this.#timer !== undefined && this.#looks.length >= LOOKS_MS.length - 2;
     this.#looks = looks;
     if (isNear) return;
@@ -101,7 +101,7 @@ export class Watch {
     this.#timer = setTimeout(() => this.#next(), Math.max(rest, wait)).unref();
   }
 
-  /** Patiently, if somebody else has just begun to write and we have nothing else to do. */
+  /** Blocks if another process has just begun to write and this one is idle. */
   #look(): boolean {
     if (this.#compare()) return true;
     if (this.#looks.length < LOOKS_MS.length) return false;

@@ -3,9 +3,10 @@ import type { Body } from "../../../core/task.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { GROUPED, TOLD } from "../statements/special.ts";
-import { HEAD_ONLY, isVerified, type Queue, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, isVerified, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
-/** The usual way of a run, many at a time: the result of one stage is the payload of the next. */
+/** Continues runs in bulk, if the result of one stage is the payload of the next. */
 
 interface Claimed {
   task: number;
@@ -38,7 +39,7 @@ interface Settled {
   result: Body | null;
 }
 
-/** A task that comes next. */
+/** A task of the next stage. */
 interface NextStep {
   queue: Queue;
   result: Body | null;
@@ -48,13 +49,13 @@ interface NextStep {
 interface Turn<S> {
   together: boolean;
   successes: S[];
-  /** Some of them may bring others of their groups up. */
+  /** The end of some may promote others of their groups. */
   bringsUp: boolean;
-  /** What those of runs lead to, in order. */
+  /** What the successes of runs lead to, in order. */
   steps: NextStep[];
 }
 
-/** Cuts successes into those that can be settled together and those that cannot, in order. */
+/** Divides successes into those that can be settled in bulk and those that cannot, in order. */
 export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Turn<S>[] {
   const claims = new Map<number, Claimed>();
   for (const chunk of chunks(successes.map(({ seq }) => seq))) {
@@ -65,11 +66,11 @@ export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Tur
     const claim = claims.get(success.seq);
     const holds = claim?.fence === success.fence && claim.cancelled === 0;
     const step = holds && claim.run !== null ? nextStep(tx, claim, success.result) : undefined;
-    const isUsual = holds && !isVerified(tx.queueOf(claim.queue));
-    const brings = isUsual && bringsUp(tx.queueOf(claim.queue), claim.special);
+    const isUsual = holds && !isVerified(tx.queues.of(claim.queue));
+    const brings = isUsual && bringsUp(tx.queues.of(claim.queue), claim.special);
     const together = isUsual && (claim.run === null || (step !== undefined && !brings));
     let turn = turns.at(-1);
-    // Steps get their numbers in order, and so do those that come up: in one turn there is only the one or the other.
+    // Next tasks and promoted tasks get numbers in order, so one bulk has only one of both.
     const isOver = (brings && turn !== undefined && turn.steps.length > 0) || (step && turn?.bringsUp);
     if (turn?.together !== together || isOver)
       turns.push((turn = { together, successes: [], bringsUp: false, steps: [] }));
@@ -80,12 +81,12 @@ export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Tur
   return turns;
 }
 
-/** Its end may bring others of its group up to places at the tail. */
+/** Its end may promote others of its group to the last positions. */
 export function bringsUp(queue: Queue, special: number): boolean {
   return queue.lanes !== HEAD_ONLY && (special & GROUPED) !== 0;
 }
 
-/** Undefined where more is to be done than to add one plain task to a queue that takes any. */
+/** Undefined if more is needed than to add one plain task to a queue without limits. */
 function nextStep(tx: Tx, claim: Claimed, result: Body | null): NextStep | undefined {
   const stages = tx.stages.parse(claim.stages);
   const next = stages[stages.findIndex(({ name }) => name === claim.stage) + 1];
@@ -99,7 +100,7 @@ function nextStep(tx: Tx, claim: Claimed, result: Body | null): NextStep | undef
   )
     return undefined;
   if (result !== null && typeof result !== "string") return undefined;
-  const queue = tx.queueNamed(`${claim.pipeline}/${next.name}`);
+  const queue = tx.queues.named(`${claim.pipeline}/${next.name}`);
   if (!queue || queue.policy.maxDepth !== null || queue.policy.ttl !== null) return undefined;
   const id = tx.id(claim.created_at, claim.run!);
   return { queue, result, at: { id, stage: next.name, part: parsePart(claim.part), joins: false } };
@@ -108,9 +109,9 @@ function nextStep(tx: Tx, claim: Claimed, result: Body | null): NextStep | undef
 export function goOnTogether(tx: Tx, steps: readonly NextStep[]): void {
   for (const { queue, result, at } of steps) {
     const seq = tx.newcomers.take(queue, { queue: queue.name, data: result ?? "null", at })!;
-    tx.flow(queue).added++;
+    tx.counters.flow(queue).added++;
     if (tx.listeners > 0)
       tx.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId: tx.id(tx.now, seq) });
-    reportAdded(tx.hint, [{ queue: queue.name, existing: false }]);
+    reportAdded(tx.batch.hint, [{ queue: queue.name, existing: false }]);
   }
 }

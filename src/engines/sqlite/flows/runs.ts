@@ -21,7 +21,7 @@ import type { Held, TransitionTask } from "../line/line.ts";
 import type { Found } from "../line/find-task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** How a run begins, goes on and ends. What its tasks' own tables say is not written a second time. */
+/** How a run begins, continues and ends. Facts that the tables of its tasks contain are not stored again. */
 
 export interface RunRow {
   id: number;
@@ -40,7 +40,7 @@ export const BEGIN = `
   INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead) VALUES (?, ?, ?, ?, ?, 1, 0)`;
 export const JOIN = `INSERT INTO run_part (task, run, created_at, stage, part) VALUES (?, ?, ?, ?, ?)`;
 
-/** A task was added that begins a run, or goes on with one. Written before its place in line, which says so. */
+/** A task was added that begins or continues a run. Written before it enters the line, whose row says so. */
 export function joinRun(tx: Tx, seq: number, task: RunBeginning | RunTask): void {
   tx.hasRuns = true;
   if (!("at" in task)) tx.run(BEGIN, ...beginning(tx, seq, task));
@@ -73,7 +73,7 @@ export function joining(
   return [seq, tx.place(id)!.seq, tx.now, stage, formatPart(part)];
 }
 
-/** The lists of stages that runs began with, as they are stored: a few, each of many runs. */
+/** The lists of stages of runs, as they are stored: few lists, each used by many runs. */
 export class StageLists {
   readonly #parsed = new Map<string, Stage[]>();
   readonly #texts = new WeakMap<Stage[], string>();
@@ -131,7 +131,7 @@ const HEADERS = `SELECT headers FROM task WHERE seq = ?`;
 
 export type Planned = Plan & { run: KnownPart };
 
-/** Checks before anything is written. */
+/** Decides what follows a stage, before anything is written. */
 export function plan(tx: Tx, task: Held, said: Success): Planned | undefined {
   const run = runOf(tx, task);
   if (!run) return undefined;
@@ -156,7 +156,7 @@ const UNDER_WAY = `UPDATE run SET under_way = ? WHERE id = ?`;
 const STORE_RESULT = `UPDATE run_part SET awaits_join = 1, result = ? WHERE task = ?`;
 const DROP_RESULTS = `UPDATE run_part SET awaits_join = 0, result = NULL WHERE run = ? AND awaits_join = 1`;
 
-/** After the task's own end, and before what comes next is added. */
+/** After the task's end, and before the next tasks are added. */
 export function continueRun(tx: Tx, task: Held, result: Body | null, planned: Planned | undefined): void {
   if (!planned) return;
   const { run, underWay } = planned;
@@ -169,7 +169,7 @@ export function continueRun(tx: Tx, task: Held, result: Body | null, planned: Pl
 const DEATH = `UPDATE run SET dead = dead + 1 WHERE id = (SELECT run FROM run_part WHERE task = ?)`;
 const REVIVAL = `UPDATE run SET dead = dead - 1 WHERE id = (SELECT run FROM run_part WHERE task = ?)`;
 
-/** It has ended, or died. That it is done is told by its own row. */
+/** A task of a run ended without success, or died. A success is recorded in its own row. */
 export function endPart(tx: Tx, task: TransitionTask, state: EndState): void {
   const run = state === "done" ? undefined : runOf(tx, task);
   if (!run) return;
@@ -190,7 +190,7 @@ const KEEP_ONE_END = `${KEEP_END} WHERE task = ?`;
 const KEEP_ENDS = `${KEEP_END} WHERE task IN (
   SELECT task FROM ended WHERE queue = ? AND (ended_at, task) <= (?, ?))`;
 
-/** A task is about to be removed; what is known of its end stays on the run's record. */
+/** A task is about to be deleted: its run keeps a record of its end. */
 export function losePart(tx: Tx, task: Found): void {
   const run = runOf(tx, task);
   if (!run) return;
@@ -201,28 +201,28 @@ export function losePart(tx: Tx, task: Found): void {
   }
   tx.run(LOSE, tx.now, task.seq);
   if (state === "dead") tx.run(REVIVAL, task.seq);
-  tx.lostRuns.push(run);
+  tx.batch.lostRuns.push(run);
 }
 
-/** After it was removed: its run can have no result any more. */
+/** After it was deleted: its run can have no result any more. */
 export function cancelRest(tx: Tx): void {
-  for (let lost = tx.lostRuns.shift(); lost; lost = tx.lostRuns.shift()) {
+  for (let lost = tx.batch.lostRuns.shift(); lost; lost = tx.batch.lostRuns.shift()) {
     const run = tx.get<RunRow>(RUN_BY_SEQ, lost.id)!;
     if (run.state === null) endRun(tx, run, "cancelled", null);
   }
 }
 
-/** The same for all that end with the given one, past their retention. */
+/** As above, for all tasks that are past their retention. */
 export function keepEnds(tx: Tx, queue: number, endedAt: number, last: number): void {
   if (tx.hasRuns) tx.run(KEEP_ENDS, queue, endedAt, last);
 }
 
-/** It was dead, and has another chance. */
+/** A dead task is redriven. */
 export function revivePart(tx: Tx, seq: number): void {
   if (tx.hasRuns) tx.run(REVIVAL, seq);
 }
 
-/** The run that it belongs to has ended, so that nothing can follow. */
+/** Its run has ended, so nothing can follow. */
 export function isRunEnded(tx: Tx, task: TransitionTask): boolean {
   return (runOf(tx, task)?.state ?? null) !== null;
 }
@@ -240,7 +240,7 @@ function endRun(tx: Tx, run: RunRow, state: RunEnd, result: Body | null): void {
 }
 
 function hintRun(tx: Tx, { id, created_at: createdAt }: RunRow): void {
-  (tx.hint.runs ??= []).push(tx.id(createdAt, id));
+  (tx.batch.hint.runs ??= []).push(tx.id(createdAt, id));
 }
 
 export function cancelRun(tx: Tx, { id }: Verbs["cancelRun"]["in"]): { state: RunState } {
@@ -249,7 +249,7 @@ export function cancelRun(tx: Tx, { id }: Verbs["cancelRun"]["in"]): { state: Ru
   return { state: stateOfRun(run) };
 }
 
-/** With all its tasks; answers false for one that is of none. */
+/** Cancels the run of a task; false if it has none. */
 export function cancelItsRun(tx: Tx, task: Found): boolean {
   const run = runOf(tx, task);
   if (run?.state === null) endRun(tx, run, "cancelled", null);
@@ -278,12 +278,15 @@ const DOOMED = `SELECT id FROM run WHERE queue = ? AND ended_at IS NOT NULL AND 
 const DELETE_PARTS = `DELETE FROM run_part WHERE run IN (${DOOMED})`;
 const DELETE_RUNS = `DELETE FROM run WHERE queue = ? AND ended_at IS NOT NULL AND (ended_at, id) <= (?, ?)`;
 
-/** Ended ones, as long as ended tasks of their first queue are kept. Answers whether there are more. */
+/**
+ * Deletes ended runs, as long after their end as ended tasks of their first queue are kept. Returns whether there are
+ * more.
+ */
 export function pruneRuns(tx: Tx, limit: number): boolean {
   if (!tx.hasRuns) return false;
   let left = limit;
   for (const { queue, count } of tx.all<{ queue: string; count: number }>(ENDED_RUNS)) {
-    const { retention } = tx.policy(queue);
+    const { retention } = tx.queues.policyOf(queue);
     const oldest = tx.all<{ id: number; ended_at: number }>(OLDEST, queue, left + 1);
     const endedAt = (run: { ended_at: number }) => run.ended_at;
     const doomed = pastRetention(oldest, endedAt, retention, { ended: count, now: tx.now });

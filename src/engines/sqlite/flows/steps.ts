@@ -3,7 +3,7 @@ import type { Tx } from "../transaction/tx.ts";
 
 export const DELETE_STEPS = `DELETE FROM step WHERE task = ?`;
 
-/** Those that its handler took; what came from outside stays. */
+/** Steps of its handler. Signals stay. */
 export const DELETE_TIMEOUTS = `DELETE FROM step WHERE task = ? AND kind = 'timeout'`;
 export const DELETE_TAKEN = `DELETE FROM step WHERE task = ? AND kind = 'step'`;
 

@@ -27,7 +27,7 @@ const INSERT = `
     asked)
   SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
 
-/** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
+/** A success in a verified queue: the result and its adds wait for a verdict. Its group waits too. */
 export function askForVerdict(
   tx: Tx,
   task: Held,
@@ -39,19 +39,19 @@ export function askForVerdict(
   const holds = task.blocksGroup && !willStepAside(task);
   announceTask(tx, "task.verifying", task, { worker });
   if (willStepAside(task)) freeGroup(tx, task.queue, task.groupKey!);
-  // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
+  // The store adds it, so no limit applies: the result must be judged.
   const of = { id: tx.id(task.createdAt, seq), fence };
   const added = addChecked(tx, [verificationTask(task.queue.name, of)]);
-  reportAdded(tx.hint, added);
+  reportAdded(tx.batch.hint, added);
   const asked = tx.place(added[0]!.id)!.seq;
   const attempt = [failures, fence, startedAt, worker];
   const costs = next ? JSON.stringify(next) : null;
   tx.run(INSERT, ...attempt, kept, each ? 1 : 0, costs, holds ? 1 : 0, result, asked, seq);
-  tx.count(task.queue, "verifying", 1);
+  tx.counters.count(task.queue, "verifying", 1);
   return "verifying";
 }
 
-/** The verifier's own task ends with it; the one it judged, if it still waits for this. */
+/** The verifier's task ends, and so does the task it judged, unless that one waits for another verdict by now. */
 export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: "verdict" }): TaskState {
   if (placeOf(tx, task)) throw verdictOfStage(tx.id(task.createdAt, task.seq));
   const judged = judgedUnder(tx, task, verdict.of);
@@ -61,7 +61,7 @@ export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: 
   return endDone(tx, task, null);
 }
 
-/** What the claim's own task asks about, where that is what the verifier speaks of. */
+/** The task about which the claim's task asks, if the verdict names it. */
 function judgedUnder(tx: Tx, asking: Held, { id, fence }: Verified): VerifyingTask | undefined {
   const judged = findAsked(tx, asking.seq);
   return judged && judged.fence === fence && tx.id(judged.createdAt, judged.seq) === id ? judged : undefined;
@@ -74,12 +74,12 @@ function accept(tx: Tx, task: VerifyingTask): void {
     ...{ result, each: each === 1 },
     ...(costs !== null && { next: JSON.parse(costs) as NextCosts }),
   });
-  // Those who subscribe by now.
+  // To the subscriptions of this moment.
   const adds = [...(text === null ? [] : fanOut(tx, decodeAdds(text))), ...(next?.tasks ?? [])];
-  // Checked when they were said, but a queue may have filled up since.
+  // They were checked at the ack, but a queue may have filled up since.
   checkAdds(tx, adds);
   dropVerifying(tx, task);
   endDone(tx, task, result);
   continueRun(tx, task, result, next);
-  reportAdded(tx.hint, addChecked(tx, adds));
+  reportAdded(tx.batch.hint, addChecked(tx, adds));
 }

@@ -3,9 +3,10 @@ import { correctGate } from "./gates.ts";
 import { costOf } from "./lanes.ts";
 import type { Held } from "../line/line.ts";
 import { changeLane } from "./move-lanes.ts";
-import { HEAD_ONLY, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
-/** What an attempt really cost is known now. */
+/** The real cost of an attempt is known now. */
 export function correctCost(tx: Tx, { seq, queue, groupKey, startedAt }: Held, spent: number): void {
   const charge = { cost: costOf(tx, seq), spent, startedAt };
   correctGate(tx, queue, charge);

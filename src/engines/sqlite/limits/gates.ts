@@ -10,19 +10,20 @@ import {
   roomFor,
   spend,
 } from "../../../core/rate.ts";
-import type { Queue, Tx } from "../transaction/tx.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /** Gates: how many tasks of a queue may start now. Claims, settlements and the sweep call it. */
 
-/** How many of a queue's line may start. */
+/** How many tasks of a queue's line may start. */
 export interface Gate {
   queue: Queue;
   meter: Meter;
-  /** Nothing starts before: somebody met a limit of somebody else's. */
+  /** No task starts before: a hold. */
   heldUntil: number;
-  /** When somebody has to look whether more may start; null: other things will tell. */
+  /** When to check again whether more may start; null: another event will tell. */
   wakeAt: number | null;
-  /** Up to which group they have been looked at since their policy was changed; null: all of them. See review.ts. */
+  /** The last group that was reviewed since the policy changed; null: all were. See review.ts. */
   reviewed: string | null;
   row: GateRow;
 }
@@ -59,17 +60,17 @@ export function saveGate(tx: Tx, { queue, meter, heldUntil, wakeAt, reviewed, ro
   tx.run(SAVE_GATE, queue.id, text, held, wakeAt, reviewed);
   if (queue.gate) return;
   queue.gate = true;
-  tx.storeQueue(queue);
+  tx.queues.store(queue);
 }
 
-/** Somebody has to look again then: the keeper of this process is told. */
+/** Sets when to check again, and hints it to the housekeeper of this process. */
 export function wakeGate(tx: Tx, gate: Gate, at: number): void {
   if (gate.wakeAt === at) return;
   gate.wakeAt = at;
-  tx.hintDue(at);
+  tx.batch.hintDue(at);
 }
 
-/** For `delay` none of the queue starts. */
+/** No task of the queue starts for `delay`. */
 export function holdGate(tx: Tx, queue: Queue, delay: number): void {
   const gate = gateOf(tx, queue);
   gate.heldUntil = Math.max(gate.heldUntil, tx.now + delay);
@@ -77,10 +78,10 @@ export function holdGate(tx: Tx, queue: Queue, delay: number): void {
 }
 
 export function allowanceFor(tx: Tx, { queue, heldUntil }: Gate): Allowance {
-  return allowanceOf(queue.policy, heldUntil, () => tx.claimedOf(queue), tx.now);
+  return allowanceOf(queue.policy, heldUntil, () => tx.counters.claimed(queue), tx.now);
 }
 
-/** From when on it may start by the rates of its queue. */
+/** When it may start by the rates of its queue. */
 export function opensFor(tx: Tx, { queue, meter }: Gate, cost: number): number {
   return earliestStart(queue.policy.rateLimit, meter, cost, tx.now);
 }
@@ -89,13 +90,13 @@ export function countStart(tx: Tx, gate: Gate, cost: number): void {
   gate.meter = spend(gate.queue.policy.rateLimit, gate.meter, cost, tx.now);
 }
 
-/** What an attempt really cost is known now. */
+/** The real cost of an attempt is known now. */
 export function correctGate(tx: Tx, queue: Queue, charge: Charge): void {
   const { rateLimit } = queue.policy;
   const gate = gateOf(tx, queue);
   gate.meter = correct(rateLimit, gate.meter, charge, tx.now);
   saveGate(tx, gate);
-  if (givesBack(rateLimit, charge)) tx.hintReady(queue);
+  if (givesBack(rateLimit, charge)) tx.batch.hintReady(queue);
 }
 
 const READY = [
@@ -108,25 +109,25 @@ export function isAnyReady(tx: Tx, queue: Queue): boolean {
   return READY.some((sql) => tx.get(sql, queue.id) !== undefined);
 }
 
-/** Somebody is told of what stands in line: of no more than may start, for all that is known. */
+/** Hints ready tasks, but no more than may start. */
 export function hintLine(tx: Tx, queue: Queue, most = Number.POSITIVE_INFINITY): void {
-  const { ready } = tx.depth(queue);
-  if (ready > 0) tx.hintReady(queue, Math.min(ready, most));
+  const { ready } = tx.counters.depth(queue);
+  if (ready > 0) tx.batch.hintReady(queue, Math.min(ready, most));
 }
 
-/** How many of its line may start at this moment, at most. */
+/** How many tasks of its line may start now, at most. */
 export function roomOf(tx: Tx, gate: Gate): number {
   return Math.min(allowanceFor(tx, gate).room, roomFor(gate.queue.policy.rateLimit, gate.meter, tx.now));
 }
 
 const DELETE_GATE = `DELETE FROM gate WHERE queue = ? AND meter IS NULL AND wake_at IS NULL AND reviewed IS NULL`;
 
-/** Those that remember nothing any more: a queue without limits need not look at its gate. */
+/** Deletes gates that store nothing any more: a queue without limits need not read its gate. */
 export function pruneGates(tx: Tx): void {
-  for (const queue of tx.queues) {
+  for (const queue of tx.queues.all) {
     if (!queue.gate || gateOf(tx, queue).heldUntil > tx.now) continue;
     if (tx.run(DELETE_GATE, queue.id) === 0) continue;
     queue.gate = false;
-    tx.storeQueue(queue);
+    tx.queues.store(queue);
   }
 }

@@ -3,11 +3,12 @@ import { wait } from "./lanes.ts";
 import { type Held, watchTtl } from "../line/line.ts";
 import { changeLane, raiseLanes } from "./move-lanes.ts";
 import { findBySeq, takeOut } from "../line/find-task.ts";
-import { HEADLESS, type Tx } from "../transaction/tx.ts";
+import { HEADLESS } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /**
- * For `delay` none of its group starts, and none that stands in line either; of its whole queue, where it has no group. The
- * task itself holds its group no longer.
+ * No task of its group starts for `delay`, and tasks of the group leave the line. Without a group, this holds for the
+ * whole queue. The task is no longer a head of its group.
  */
 export function holdBack(tx: Tx, task: Held, delay: number): void {
   const { queue, groupKey } = task;
@@ -22,7 +23,7 @@ export function holdBack(tx: Tx, task: Held, delay: number): void {
   task.blocksGroup = false;
 }
 
-/** Out of the line again: it waits for its turn. */
+/** It leaves the line and waits again. */
 export function removeFromLine(tx: Tx, seq: number): void {
   const task = findBySeq(tx, seq)!;
   takeOut(tx, task);

@@ -5,28 +5,32 @@ import { chunks, sized } from "../statements/chunks.ts";
 import type { TransitionTask } from "../line/line.ts";
 import { enterLines, type ReadyTask } from "../line/enter-line.ts";
 import type { Value } from "../statements/statements.ts";
-import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
-/** Who may stand in line, group by group, in queues whose lanes are more than heads: see `Lanes` in tx.ts. */
+/**
+ * Which tasks of a group are in the line, in queues whose lanes store more than their heads: see `Lanes` in
+ * transaction/queue-cache.ts.
+ */
 export interface Lane extends LaneName {
-  /** So many of it stand in line, are claimed, or have the others wait for them otherwise. */
+  /** How many of its tasks are in the line or claimed, or block the group otherwise. */
   holders: number;
-  /** The numbers of those in line, where they are counted. */
+  /** The numbers of its tasks in the line, if they are counted. */
   line: number[];
-  /** Of the worker that had the last one, where groups are sticky. */
+  /** The session that had the last task, if groups are sticky. */
   session: number | null;
   meter: Meter;
-  /** Nothing of it starts before: somebody met a limit of somebody else's. */
+  /** No task starts before: a hold. */
   heldUntil: number;
-  /** When somebody has to look whether more may start; null: other things will tell. */
+  /** When to check again whether more may start; null: another event will tell. */
   wakeAt: number | null;
-  /** As it is stored. */
+  /** As stored. */
   row: LaneRow | undefined;
-  /** The time it is to be woken at, as it is stored. */
+  /** The wake time, as stored. */
   woken: number | null;
-  /** The first of those that wait, null where none does; undefined where nobody has looked. */
+  /** The first waiting task; null: none waits; undefined: not read yet. */
   next: WaitingRow | null | undefined;
-  /** Those that wait up to there have come up, though that is not written yet. */
+  /** Waiting tasks up to this position were promoted, which is not written yet. */
   upTo: { urgent: number; other: number };
 }
 
@@ -36,11 +40,11 @@ export interface LaneName {
 }
 
 interface LaneRow {
-  /** Null: it has one head, and that is all. */
+  /** Null: it has one head and stores nothing else. */
   state: string | null;
 }
 
-/** As it is stored: what is not known, or as usual, is left out. */
+/** As stored: unknown and default values are left out. */
 export interface LaneState {
   holders: number;
   line?: number[];
@@ -90,13 +94,13 @@ const DELETE_WAITING = sized(
 const INSERT_WAITING = `
   INSERT INTO waiting (queue, group_key, pos, task, rank, failures) VALUES (?, ?, ?, ?, ?, ?)`;
 
-/** Stands behind the head of its group. */
+/** It waits behind the head of its group. */
 export function wait(tx: Tx, task: TransitionTask): void {
   tx.run(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
-  tx.count(task.queue, "waiting", 1);
+  tx.counters.count(task.queue, "waiting", 1);
 }
 
-/** The lanes that one piece of work moves: read together, and written together when it is done. */
+/** The lanes that one operation changes: read together, and written together at its end. */
 export class LaneChanges {
   readonly #tx: Tx;
   readonly #lanes = new Map<string, Lane>();
@@ -107,7 +111,7 @@ export class LaneChanges {
     this.#tx = tx;
   }
 
-  /** Reads those that are not open yet. */
+  /** Reads those that were not read yet. */
   open(names: readonly LaneName[]): void {
     const missing = new Map(names.map((name) => [nameOf(name), name]));
     for (const name of this.#lanes.keys()) missing.delete(name);
@@ -130,7 +134,7 @@ export class LaneChanges {
     return lane;
   }
 
-  /** Looks who waits in these, all at once. */
+  /** Reads which tasks wait in these lanes, in one statement. */
   lookAhead(lanes: readonly Lane[]): void {
     for (const lane of lanes) lane.next = null;
     for (const [urgentFirst, some] of Map.groupBy(lanes, ({ queue }) => putsUrgentFirst(queue.policy))) {
@@ -144,8 +148,8 @@ export class LaneChanges {
   }
 
   /**
-   * The first of a group that wait take their places in line, as many as may. With a `newcomer` among them, which waits
-   * nowhere yet; answers whether that has come up.
+   * Promotes the first waiting tasks of a group, as many as may be. `newcomer`: a task that joins and has no row yet.
+   * Returns whether it was promoted.
    */
   fill(lane: Lane, newcomer?: TransitionTask): boolean {
     let behind = newcomer;
@@ -182,7 +186,7 @@ export class LaneChanges {
 
   #leave(lane: Lane, { rank, pos }: WaitingRow): void {
     this.#left.push([lane.queue.id, lane.key, pos]);
-    this.#tx.count(lane.queue, "waiting", -1);
+    this.#tx.counters.count(lane.queue, "waiting", -1);
     lane.upTo[putsUrgentFirst(lane.queue.policy) && isUrgent(rank) ? "urgent" : "other"] = pos;
     lane.next = undefined;
   }
@@ -200,7 +204,7 @@ export class LaneChanges {
     this.#entering.push(task);
   }
 
-  /** At the tail. Those that were added before get their numbers first: they follow each other. */
+  /** At the last positions. Buffered adds get their numbers first: these are consecutive. */
   #freshPlace(): number {
     this.#tx.newcomers.write();
     return ++this.#tx.seq;
@@ -215,11 +219,11 @@ export class LaneChanges {
     );
   }
 
-  /** Somebody has to look again then: the keeper of this process is told. */
+  /** Sets when to check again, and hints it to the housekeeper of this process. */
   #wakeAt(lane: Lane, at: number | null): void {
     if (lane.wakeAt === at) return;
     lane.wakeAt = at;
-    if (at !== null) this.#tx.hintDue(at);
+    if (at !== null) this.#tx.batch.hintDue(at);
   }
 
   save(): void {
@@ -282,7 +286,7 @@ export function stateFrom(text: string | null): LaneState {
   return text === null ? ONE_HEAD : (JSON.parse(text) as LaneState);
 }
 
-/** Nobody holds it or waits in it, and there is nothing to be known of it. */
+/** It has no heads and no waiting tasks, and stores nothing. */
 function isForgotten(tx: Tx, { holders, next, session, meter, heldUntil }: Lane): boolean {
   if (holders > 0 || next !== null || session !== null || heldUntil > tx.now) return false;
   return isOver(meter, tx.now);
@@ -298,12 +302,12 @@ function stateText(tx: Tx, { holders, line, session, meter, heldUntil, wakeAt }:
   return JSON.stringify(state);
 }
 
-/** From when on the next of it may stand in line, as far as time decides. */
+/** When the next task may enter the line, as far as rate and hold decide. */
 export function mayStartAt(tx: Tx, { queue, meter, heldUntil }: Lane, cost: number): number {
   return Math.max(heldUntil, earliestStart(queue.policy.groups.rateLimit, meter, cost, tx.now));
 }
 
-/** None may come up before another one of it has moved. */
+/** No task may be promoted before another one of the group has left. */
 export function isFull({
   queue,
   key,

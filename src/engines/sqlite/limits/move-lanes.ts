@@ -2,11 +2,15 @@ import { governsGroups } from "../../../core/policy.ts";
 import { spend } from "../../../core/rate.ts";
 import { isFull, type Lane, LaneChanges, type LaneName } from "./lanes.ts";
 import type { TransitionTask } from "../line/line.ts";
-import { COUNTED, type Lanes, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Lanes, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
-/** What happens to lanes, in queues where they are more than heads. */
+/** What happens to lanes in queues whose groups have limits. */
 
-/** See `enter` in line.ts. Where its group is more than an order, its head too has to ask again: another start counts. So has one of several heads. */
+/**
+ * See `enter` in line.ts. If groups have limits, a head joins again like any other task, because each start counts. So
+ * does one of several heads.
+ */
 export function enterLane(tx: Tx, task: TransitionTask): "ready" | "waiting" {
   const { queue, groupKey, blocksGroup, seq, rank, pos, failures } = task;
   const book = new LaneChanges(tx);
@@ -22,12 +26,12 @@ export function enterLane(tx: Tx, task: TransitionTask): "ready" | "waiting" {
   return task.blocksGroup ? "ready" : "waiting";
 }
 
-/** It stands in line no longer, though it may still hold its lane. */
+/** It left the line, and may still be a head of its group. */
 export function leaveLine(tx: Tx, queue: Queue, key: string, seq: number): void {
   changeLane(tx, queue, key, (lane) => (lane.line = lane.line.filter((other) => other !== seq)));
 }
 
-/** And nobody comes up by that. */
+/** Promotes no waiting task. */
 export function changeLane<T>(tx: Tx, queue: Queue, key: string, change: (lane: Lane) => T): T {
   const book = new LaneChanges(tx);
   const answer = change(book.lane(queue, key));
@@ -41,7 +45,7 @@ export function fillLane(tx: Tx, queue: Queue, key: string): void {
   book.save();
 }
 
-/** Some that held these do no longer, one after the other. */
+/** Heads of these groups are gone, one after the other. */
 export function freeLanes(tx: Tx, names: readonly LaneName[]): void {
   const book = new LaneChanges(tx);
   if (names.length > 1) {
@@ -67,7 +71,7 @@ export interface Started {
   cost: number;
 }
 
-/** Tasks were claimed. Each start counts for its group, and leaves a place in line for the next. */
+/** Tasks were claimed. Each start counts for its group, and promotes the next task. */
 export function promoteNext(tx: Tx, queue: Queue, session: number | null, started: readonly Started[]): void {
   const { rateLimit, sticky } = queue.policy.groups;
   const governs = governsGroups(queue.policy);
@@ -98,10 +102,10 @@ const inLine = (table: "ready" | "ready_elsewhere"): string => `
   WHERE lane.queue = :queue AND lane.group_key = head.group_key`;
 const COUNT_LINES = [inLine("ready"), inLine("ready_elsewhere")];
 
-/** From here on the lanes of a queue say as much; once for a queue, since its lanes are looked at. */
+/** From now on the lanes of a queue store this much. Once for a queue, because all its lanes are read. */
 export function raiseLanes(tx: Tx, queue: Queue, lanes: Lanes): void {
   if (queue.lanes >= lanes) return;
   if (lanes === COUNTED) for (const sql of COUNT_LINES) tx.runMany(sql, [], { queue: queue.id });
   queue.lanes = lanes;
-  tx.storeQueue(queue);
+  tx.queues.store(queue);
 }

@@ -1,9 +1,10 @@
 import { governsGroups } from "../../../core/policy.ts";
 import { isOver, NO_METER } from "../../../core/rate.ts";
 import { stateFrom } from "./lanes.ts";
-import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
-/** Lanes that one call looks at: one that remembers nothing costs a row, and no more. */
+/** Lanes that one call reads. A lane that stores nothing costs only its row. */
 const LOOK = 10_000;
 
 interface LaneRow {
@@ -18,16 +19,16 @@ const DELETE_LANE = `
   DELETE FROM lane WHERE queue = ? AND group_key = ?
     AND NOT EXISTS (SELECT 1 FROM waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key)`;
 
-/** Lanes that were kept for what they remember, and remember nothing any more. */
+/** Deletes lanes that have nothing to store any more. */
 export function pruneLanes(tx: Tx): void {
-  for (const queue of tx.queues) {
+  for (const queue of tx.queues.all) {
     if (queue.lanes === HEAD_ONLY) continue;
     pruneLanesOf(tx, queue);
     if (!governsGroups(queue.policy) && isPlain(tx, queue)) lowerLanes(tx, queue);
   }
 }
 
-/** From where the last call stopped. */
+/** Continues where the last call stopped. */
 function pruneLanesOf(tx: Tx, queue: Queue): void {
   const page = tx.all<LaneRow>(PAGE, queue.id, tx.prunedLanes.get(queue.id) ?? "", LOOK);
   for (const { group_key: key, state } of page) if (isEmpty(tx, state)) tx.run(DELETE_LANE, queue.id, key);
@@ -35,7 +36,7 @@ function pruneLanesOf(tx: Tx, queue: Queue): void {
   else tx.prunedLanes.delete(queue.id);
 }
 
-/** Nobody holds it or waits in it, and there is nothing to be known of it. */
+/** It has no heads and no waiting tasks, and stores nothing. */
 function isEmpty(tx: Tx, state: string | null): boolean {
   const { holders, session, meter = NO_METER, heldUntil = 0, wakeAt } = stateFrom(state);
   if (holders > 0 || wakeAt !== undefined || heldUntil > tx.now) return false;
@@ -55,7 +56,7 @@ const ODD = [
   ),
 ];
 
-/** Nothing is left of when groups were more than an order: the queue need not be slower than others. */
+/** Nothing is left from the time when its groups had limits: the queue can take the fast path again. */
 function isPlain(tx: Tx, queue: Queue): boolean {
   return ODD.every((sql) => tx.get(sql, queue.id) === undefined);
 }
@@ -65,5 +66,5 @@ const FORGET = `UPDATE lane SET state = NULL WHERE queue = ? AND state IS NOT NU
 function lowerLanes(tx: Tx, queue: Queue): void {
   tx.run(FORGET, queue.id);
   queue.lanes = HEAD_ONLY;
-  tx.storeQueue(queue);
+  tx.queues.store(queue);
 }

@@ -11,13 +11,14 @@ import { type Gate, gateOf, hintLine, roomOf, saveGate, wakeGate } from "./gates
 import { removeFromLine } from "./hold-back.ts";
 import { type Lane, LaneChanges, mayStartAt } from "./lanes.ts";
 import { raiseLanes } from "./move-lanes.ts";
-import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
-/** What becomes of the tasks of a queue whose policy is another one now. */
+/** What happens to the tasks of a queue when its policy changes. */
 
 /**
- * Each of its groups is looked at, in as many pieces of work as it takes: until the last of them has been, nothing of the
- * queue starts. So nothing starts by the old policy.
+ * Reviews each of its groups, in several batches if there are many. Until the last group was reviewed, no task of the
+ * queue starts, so none starts under the old policy.
  */
 export function adoptPolicy(tx: Tx, queue: Queue, before: QueuePolicy): void {
   if (governsGroups(queue.policy)) raiseLanes(tx, queue, COUNTED);
@@ -30,13 +31,13 @@ export function adoptPolicy(tx: Tx, queue: Queue, before: QueuePolicy): void {
 
 const OPENED = `SELECT queue FROM gate WHERE wake_at <= ? ORDER BY queue`;
 
-/** Those of which more may start by now, or whose groups are to be looked at. */
+/** Opens the gates that are due, and continues reviews. */
 export function openGates(tx: Tx): void {
   for (const { queue } of tx.all<{ queue: number }>(OPENED, tx.now))
-    openGate(tx, gateOf(tx, tx.queueOf(queue)));
+    openGate(tx, gateOf(tx, tx.queues.of(queue)));
 }
 
-/** Who waits is told, but no more than may start. One at least: who finds the gate closed leaves word when to look again. */
+/** Hints as many ready tasks as may start. At least one: a claim that finds the gate closed sets the next wake time. */
 function openGate(tx: Tx, gate: Gate): void {
   if (gate.reviewed !== null) gate.reviewed = review(tx, gate.queue, gate.reviewed);
   if (gate.reviewed === null) {
@@ -44,7 +45,7 @@ function openGate(tx: Tx, gate: Gate): void {
     hintLine(tx, gate.queue, Math.max(1, roomOf(tx, gate)));
   } else {
     wakeGate(tx, gate, tx.now);
-    tx.swept = false;
+    tx.batch.noteDue(tx.now);
   }
   saveGate(tx, gate);
 }
@@ -55,7 +56,7 @@ const NEXT_LANES = `
     SELECT 1 FROM waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key))
   ORDER BY group_key LIMIT 0 + ?`;
 
-/** The next groups, in their order: those that somebody holds or waits in. Answers up to which it has come. */
+/** Reviews the next groups that have heads or waiting tasks. Returns the last one, or null after all. */
 function review(tx: Tx, queue: Queue, after: string): string | null {
   const page = tx.all<{ group_key: string }>(NEXT_LANES, queue.id, after, BOUNDS.sweep);
   const names = page.map(({ group_key: key }) => ({ queue, key }));
@@ -75,7 +76,10 @@ function review(tx: Tx, queue: Queue, after: string): string | null {
 
 const PLACE = `SELECT coalesce(pos, seq) AS pos, 0 - priority AS rank, cost FROM task WHERE seq = ?`;
 
-/** Those that would not have come up by the policy: they hold their group no longer, and have yet to leave the line. */
+/**
+ * Tasks in the line that the policy would not have promoted. They are no longer heads, and still have to leave the
+ * line.
+ */
 function excessOf(tx: Tx, lane: Lane): number[] {
   const { queue, key, holders, line } = lane;
   const places = maxInLine(queue.policy, key, holders - line.length);

@@ -1,6 +1,8 @@
 import { FAILURES_SQL } from "../../../core/attempt-outcome.ts";
 import { workersToAvoid } from "../../../core/retry.ts";
-import type { Queue, Server, Tx } from "../transaction/tx.ts";
+import type { LiveWorker } from "../transaction/batch-state.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /** Retry elsewhere: which workers a failed task avoids, and which workers are alive to take it instead. */
 
@@ -11,12 +13,12 @@ const LIVE_WORKERS = `
   SELECT session.id, session.worker FROM serving CROSS JOIN session ON session.id = serving.session
   WHERE serving.queue = ? AND session.heartbeat_at + session.lease > ?`;
 
-/** The ids of the workers that it avoids for a while; null: any worker may have it at once. */
+/** The workers that it avoids for a while; null: any worker may claim it at once. */
 export function avoidedBy(tx: Tx, queue: Queue, seq: number, failures: number): string[] | null {
   if (queue.policy.elsewhere <= 0) return null;
   const servers = serversOf(tx, queue);
   if (servers.length === 0) return null;
-  // Only failures since the task was added or redriven count, and the last `failures` attempts that failed are those.
+  // Only failures since the task was added or redriven count: these are the last `failures` failed attempts.
   const failedBy = tx.all<{ worker: string }>(FAILED_BY, seq, failures).map((row) => row.worker);
   return workersToAvoid(
     failedBy,
@@ -29,11 +31,11 @@ export function serves(tx: Tx, queue: Queue, session: number): boolean {
   return serversOf(tx, queue).some(({ id }) => id === session);
 }
 
-function serversOf(tx: Tx, queue: Queue): readonly Server[] {
-  let servers = tx.serving.get(queue.name);
+function serversOf(tx: Tx, queue: Queue): readonly LiveWorker[] {
+  let servers = tx.batch.workers.get(queue.name);
   if (!servers) {
-    servers = tx.all<Server>(LIVE_WORKERS, queue.name, tx.awake);
-    tx.serving.set(queue.name, servers);
+    servers = tx.all<LiveWorker>(LIVE_WORKERS, queue.name, tx.awake);
+    tx.batch.workers.set(queue.name, servers);
   }
   return servers;
 }

@@ -4,7 +4,8 @@ import type { LaneName } from "../limits/lanes.ts";
 import { enterLines } from "./enter-line.ts";
 import { freeGroup } from "./line.ts";
 import { freeLanes } from "../limits/move-lanes.ts";
-import { HEAD_ONLY, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The consequences of many ends in bulk: frees groups, and starts the time after which keys expire. settle-together.ts
@@ -41,16 +42,16 @@ const GROUPS = sized(
   `) CROSS JOIN task ON task.seq = column1`,
 );
 
-/** Those that held these groups have ended, in this order. */
+/** The heads of these groups have ended, in this order. */
 export function freeGroups(tx: Tx, ended: readonly { seq: number; queue: number }[]): void {
   const [heads, others]: [number[], number[]] = [[], []];
-  for (const { seq, queue } of ended) (tx.queueOf(queue).lanes === HEAD_ONLY ? heads : others).push(seq);
+  for (const { seq, queue } of ended) (tx.queues.of(queue).lanes === HEAD_ONLY ? heads : others).push(seq);
   if (heads.length > 0) freeHeads(tx, heads);
   if (others.length === 0) return;
   const groups = new Map<number, LaneName>();
   for (const chunk of chunks(others)) {
     for (const [seq, queue, key] of tx.rows<[number, number, string]>(GROUPS(chunk.length), ...chunk))
-      groups.set(seq, { queue: tx.queueOf(queue), key });
+      groups.set(seq, { queue: tx.queues.of(queue), key });
   }
   freeLanes(
     tx,
@@ -58,7 +59,7 @@ export function freeGroups(tx: Tx, ended: readonly { seq: number; queue: number 
   );
 }
 
-/** No two are of the same group: only its head is ever claimed. */
+/** Each is of another group: only the head of a group can be claimed. */
 function freeHeads(tx: Tx, seqs: readonly number[]): void {
   const rows = [...chunks(seqs)].flatMap((chunk) => tx.rows<NextRow>(NEXT_OF_GROUPS(chunk.length), ...chunk));
   for (const chunk of chunks(rows.filter(([, , pos]) => pos === null))) {
@@ -68,9 +69,9 @@ function freeHeads(tx: Tx, seqs: readonly number[]): void {
       {},
     );
   }
-  // A task that has failed may belong into the retry-elsewhere line: it stepped aside, or was imported.
+  // A task that has failed may have to avoid workers: it stepped aside, or was imported.
   const failed = rows.filter(([, , , , , failures]) => failures !== null && failures > 0);
-  for (const [queue, groupKey] of failed) freeGroup(tx, tx.queueOf(queue), groupKey);
+  for (const [queue, groupKey] of failed) freeGroup(tx, tx.queues.of(queue), groupKey);
   for (const chunk of chunks(rows.filter(([, , , , , failures]) => failures === 0))) {
     tx.runMany(
       DELETE_WAITING(chunk.length),
@@ -78,9 +79,9 @@ function freeHeads(tx: Tx, seqs: readonly number[]): void {
       {},
     );
     const promoted = chunk.map(([queue, , pos, task, rank]) => {
-      return { queue: tx.queueOf(queue), rank: rank!, pos: pos!, task: task!, failures: 0, session: null };
+      return { queue: tx.queues.of(queue), rank: rank!, pos: pos!, task: task!, failures: 0, session: null };
     });
-    for (const { queue } of promoted) tx.count(queue, "waiting", -1);
+    for (const { queue } of promoted) tx.counters.count(queue, "waiting", -1);
     enterLines(tx, promoted);
   }
 }
@@ -93,7 +94,7 @@ const END_KEYS = sized(
   `) CROSS JOIN task ON task.seq = column1)`,
 );
 
-/** Tasks with an idempotency key have succeeded: from now on the key's days are counted. */
+/** Tasks with an idempotency key have succeeded: the time after which the keys expire starts. */
 export function startKeyWindows(tx: Tx, seqs: readonly number[]): void {
   for (const chunk of chunks(seqs))
     tx.runMany(END_KEYS(chunk.length), chunk, { forget: keyExpiresAt(tx.now) });

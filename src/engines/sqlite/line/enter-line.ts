@@ -1,7 +1,8 @@
 import { chunks, sized } from "../statements/chunks.ts";
 import { OF_RUN, SPECIAL, SPECIAL_OF_NEW, STEPPED } from "../statements/special.ts";
 import type { Value } from "../statements/statements.ts";
-import type { Queue, Tx } from "../transaction/tx.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 import { serves, avoidedBy } from "./elsewhere.ts";
 
 /**
@@ -32,8 +33,8 @@ const INSERT_ELSEWHERE = `
 export function enterLine(tx: Tx, task: Omit<ReadyTask, "session">): void {
   const { queue, rank, pos, task: seq, failures } = task;
   if (!enterElsewhere(tx, task)) tx.run(INSERT_READY, queue.id, rank, pos, failures, seq);
-  tx.count(queue, "ready", 1);
-  tx.hintReady(queue);
+  tx.counters.count(queue, "ready", 1);
+  tx.batch.hintReady(queue);
 }
 
 const INSERT_MANY_READY = sized(
@@ -64,8 +65,8 @@ export function enterLines(tx: Tx, tasks: readonly ReadyTask[]): void {
   for (const chunk of chunks(ready)) tx.runMany(INSERT_MANY_READY(chunk.length), chunk.flat(), {});
   for (const chunk of chunks(sticky)) tx.runMany(INSERT_MANY_STICKY(chunk.length), chunk.flat(), {});
   for (const { queue } of tasks) {
-    tx.count(queue, "ready", 1);
-    tx.hintReady(queue);
+    tx.counters.count(queue, "ready", 1);
+    tx.batch.hintReady(queue);
   }
 }
 
@@ -98,8 +99,8 @@ const INSERT_NEW: Record<NewKind, string> = {
 export function enterLinesAsNew(tx: Tx, kind: NewKind, first: number, queues: readonly Queue[]): void {
   tx.run(INSERT_NEW[kind], first, first + queues.length - 1);
   const single = queues[0]!;
-  if (queues.every((queue) => queue === single)) tx.hintReady(single, queues.length);
-  else for (const queue of queues) tx.hintReady(queue);
+  if (queues.every((queue) => queue === single)) tx.batch.hintReady(single, queues.length);
+  else for (const queue of queues) tx.batch.hintReady(queue);
 }
 
 const ELSEWHERE_TO_READY = `
@@ -111,7 +112,7 @@ const DELETE_ELSEWHERE = `DELETE FROM ready_elsewhere WHERE queue = ? AND rank =
 export function endRetryElsewhere(tx: Tx, queue: Queue, rank: number, pos: number): void {
   tx.run(ELSEWHERE_TO_READY, queue.id, rank, pos);
   tx.run(DELETE_ELSEWHERE, queue.id, rank, pos);
-  tx.hintReady(queue);
+  tx.batch.hintReady(queue);
 }
 
 const STICKY_TO_READY = `
@@ -124,12 +125,12 @@ export function releaseSticky(tx: Tx, queue: Queue, session: number): void {
   const released = tx.run(STICKY_TO_READY, queue.id, session);
   if (released === 0) return;
   tx.run(DELETE_STICKY, queue.id, session);
-  tx.hintReady(queue, released);
+  tx.batch.hintReady(queue, released);
 }
 
 const RENUMBER_STICKY = `UPDATE ready_sticky SET session = ? WHERE queue = ? AND session = ?`;
 
-/** A worker goes on under a new session: the tasks that stick to it follow. */
+/** A worker continues under a new session: the tasks that stick to it follow. */
 export function renumberSticky(tx: Tx, queue: Queue, from: number, to: number): void {
   tx.run(RENUMBER_STICKY, to, queue.id, from);
 }

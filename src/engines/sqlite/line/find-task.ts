@@ -5,9 +5,10 @@ import { leaveLine } from "../limits/move-lanes.ts";
 import { dropVerifying, forgetClaim, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
 import { cancelRest, losePart } from "../flows/runs.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
-import { COUNTED, type Tx } from "../transaction/tx.ts";
+import { COUNTED } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
-/** Where a task stands: which of the states' tables has it. */
+/** The location of a task: its state, and the row that says so. */
 export type Place =
   | { state: "claimed" | "verifying"; held: Held }
   | { state: "ready"; line: InLine; failures: number }
@@ -16,12 +17,12 @@ export type Place =
   | { state: "waiting"; failures: number }
   | { state: EndState };
 
-/** Its place in line, in the table of those that are for all, for some workers, or for one. */
+/** Its position in the line, and the table: for all workers, for some, or for one. */
 export type InLine =
   | { table: "ready" | "ready_elsewhere"; pos: number }
   | { table: "ready_sticky"; pos: number; session: number };
 
-/** A task and where it stands; what a move needs is filled in from there. */
+/** A task and its location, with everything that a transition needs. */
 export interface Found extends Known {
   place: Place;
 }
@@ -96,7 +97,7 @@ const ELSEWHERE_MOVED = `
   SELECT pos, failures FROM ready_elsewhere INDEXED BY ready_elsewhere_moved WHERE queue = ? AND task = ? AND pos <> task`;
 const STICKY = `SELECT pos, session, failures FROM ready_sticky WHERE task = ?`;
 
-/** Where groups take turns, or are kept for their worker. */
+/** If groups rotate or are sticky. */
 function findTurn(tx: Tx, { queue, seq }: Known): Place | undefined {
   const sticky = tx.get<{ pos: number; session: number; failures: number }>(STICKY, seq);
   if (sticky) {
@@ -121,7 +122,7 @@ const DELETE_WAITING = `DELETE FROM waiting WHERE queue = ? AND group_key = ? AN
 const DELETE_ENDED = `DELETE FROM ended WHERE task = ?`;
 const DELETE_DEAD = `DELETE FROM dead WHERE task = ?`;
 
-/** Takes a task out of the state it is in. Its group, if it holds one, is not freed by this. */
+/** Takes a task out of its state. It does not free the group. */
 export function takeOut(tx: Tx, task: Found): void {
   const queue = task.queue.id;
   switch (task.place.state) {
@@ -152,7 +153,7 @@ export function takeOut(tx: Tx, task: Found): void {
       tx.run(DELETE_ENDED, task.seq);
       break;
   }
-  tx.count(task.queue, task.place.state, -1);
+  tx.counters.count(task.queue, task.place.state, -1);
   if (["ready", "scheduled", "parked", "waiting"].includes(task.place.state))
     unwatchTtl(tx, task.seq, task.expiresAt);
 }
@@ -166,7 +167,10 @@ const DELETE_TASK = `DELETE FROM task WHERE seq = ?`;
 const DELETE_LEDGER = `DELETE FROM attempt WHERE task = ?`;
 const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task = ?`;
 
-/** Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: housekeeping.ts.) */
+/**
+ * Deletes a task that is purged, discarded or dropped, with its ledger, and frees its key. Tasks past their retention:
+ * verbs/housekeeping.ts.
+ */
 export function remove(tx: Tx, task: Found): void {
   losePart(tx, task);
   takeOut(tx, task);

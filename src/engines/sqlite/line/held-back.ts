@@ -3,9 +3,10 @@ import { isGated } from "../../../core/policy.ts";
 import { fromRank, type HeldBack } from "../../../core/task.ts";
 import { gateOf } from "../limits/gates.ts";
 import { costOf } from "../limits/lanes.ts";
-import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
-// Those that anybody may have, those kept from some, those of one worker: whoever is first decides for all.
+// The head of the first line that has tasks decides: `ready`, then `ready_elsewhere`, then `ready_sticky`.
 const FIRST = [
   `SELECT task, rank FROM ready WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
   `SELECT task, rank FROM ready_elsewhere WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
@@ -13,12 +14,12 @@ const FIRST = [
 ] as const;
 const WAKE = `SELECT at FROM wake WHERE queue = ? ORDER BY at LIMIT 1`;
 
-/** Why nothing of a queue starts. One that has no limits is not looked at. */
+/** Why no task of a queue may start; null if one may, or the queue has no limits. */
 export function heldBack(tx: Tx, queue: Queue): HeldBack | null {
   if (queue.lanes === HEAD_ONLY && !queue.gate && !isGated(queue.policy)) return null;
   const first = firstInLine(tx, queue);
   if (!first) return heldBackByGroups(tx.get<{ at: number }>(WAKE, queue.id)?.at ?? null, tx.now);
-  const counted = { ...gateOf(tx, queue), running: tx.claimedOf(queue) };
+  const counted = { ...gateOf(tx, queue), running: tx.counters.claimed(queue) };
   const { urgent } = fromRank(first.rank);
   return heldBackBy(queue.policy, counted, { urgent, cost: costOf(tx, first.task) }, tx.now);
 }

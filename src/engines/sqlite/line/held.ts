@@ -5,7 +5,7 @@ import type { Held, TransitionTask } from "./line.ts";
 import { OF_RUN, STEPPED } from "../statements/special.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** Tasks that somebody holds, or whose result waits for a verdict. */
+/** Tasks that are claimed, or whose result waits for a verdict. */
 
 const TASK = `
   SELECT queue, created_at, priority, pos, group_key, expires_at, max_attempts, idempotency_key
@@ -22,18 +22,18 @@ interface TaskRow {
   idempotency_key: string | null;
 }
 
-/** A task as it is known without where it stands. */
+/** A task without its location. */
 export interface Known extends TransitionTask {
   key: string | null;
 }
 
-/** The task alone: whether it holds its group, and how often it failed, is known where it stands. */
+/** Without the columns of its state: whether it blocks its group, and how often it failed. */
 export function taskBySeq(tx: Tx, seq: number): Known | undefined {
   const row = tx.get<TaskRow>(TASK, seq);
   return (
     row && {
       seq,
-      queue: tx.queueOf(row.queue),
+      queue: tx.queues.of(row.queue),
       createdAt: row.created_at,
       rank: 0 - row.priority,
       pos: row.pos ?? seq,
@@ -92,7 +92,7 @@ export interface VerifyingRow {
 /** A task whose result waits for a verdict. */
 export type VerifyingTask = Held & { row: VerifyingRow };
 
-/** With the result that waits for a verdict, and what would be added. */
+/** With the result that waits for a verdict, and the adds of its ack. */
 export function findVerifying(tx: Tx, seq: number): VerifyingTask | undefined {
   const row = tx.get<VerifyingRow>(VERIFYING, seq);
   return row && judgedFrom(tx, row);
@@ -100,7 +100,10 @@ export function findVerifying(tx: Tx, seq: number): VerifyingTask | undefined {
 
 const ASKED = `SELECT * FROM verifying WHERE asked = ?`;
 
-/** The task on which this one asks for a verdict; never by its payload, which anybody could have written. */
+/**
+ * The task about which this one asks for a verdict, from the store's own rows. Payloads are not used: anybody could
+ * have written them.
+ */
 export function findAsked(tx: Tx, asking: number): VerifyingTask | undefined {
   const row = tx.get<VerifyingRow>(ASKED, asking);
   return row && judgedFrom(tx, row);
@@ -129,10 +132,10 @@ export function heldFrom(tx: Tx, row: Claimed): Held {
   };
 }
 
-// No fence is given out twice, so that it alone tells that the claim holds.
+// A fence is given out once, so it alone identifies the claim.
 const HELD = `SELECT * FROM claim WHERE task = ? AND fence = ?`;
 
-/** The guard in front of everything a holder may do. */
+/** The claim, if the fence is valid. Everything that a holder does is checked here. */
 export function heldTask(tx: Tx, id: string, fence: number): Held {
   const place = tx.place(id);
   const row = place && tx.get<ClaimRow>(HELD, place.seq, fence);

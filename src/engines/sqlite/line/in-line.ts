@@ -3,30 +3,31 @@ import { type Body, FIRST_RANK } from "../../../core/task.ts";
 import { BOUNDS, type ClaimRequest } from "../../../engine/engine.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { GROUPED, TOLD } from "../statements/special.ts";
-import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /** Reads the first tasks of a line that a worker may take. Claims call it; take.ts takes what it read. */
 
-/** What stands in line for a worker. */
+/** The tasks of the line that a worker may claim. */
 export interface Line {
-  /** In the order of service. */
+  /** In the order of the line. */
   rows: LineRow[];
-  /** Those of them that are not in the table of what is for all. */
+  /** Those of them that are not in `ready`. */
   asides: ReadonlyMap<LineRow, "ready_elsewhere" | "ready_sticky">;
-  /** Some are kept for other workers. */
+  /** Some tasks are for other workers only. */
   passed: boolean;
 }
 
-/** A task in line: as an array, which is read faster than an object. */
+/** A task in the line: an array, which is read faster than an object. */
 export type LineRow = [
   rank: number,
   pos: number,
   task: number,
   failures: number,
-  /** What it has that most tasks have not: see special.ts. */
+  /** What it has beyond a payload: see special.ts. */
   special: number,
   createdAt: number,
-  /** The size of a large one: only of tasks that are handed out the payload is read then. */
+  /** The size of a large payload. It is read only for tasks that are claimed. */
   data: Body | number,
 ];
 
@@ -42,11 +43,11 @@ interface ElsewhereRow {
 // SQLite knows a value's size without reading the value.
 const DATA = `iif(octet_length(task.data) > ?, octet_length(task.data), task.data) AS data`;
 
-/** Of all that is in line, or of what is urgent. */
+/** The statements for all tasks of the line, or for urgent ones. */
 function looks(where: string) {
   return {
-    // Every column read costs; what few tasks have is asked for those alone.
-    // CROSS JOIN fixes the order: the line first, then its tasks by number.
+    // Every column costs time, so columns that few tasks have are read for those only. CROSS JOIN fixes the
+    // order: the line first, then its tasks by number.
     ready: `
   SELECT rank, ready.pos, task, failures, special, task.created_at, ${DATA}
   FROM ready CROSS JOIN task ON task.seq = ready.task
@@ -69,10 +70,10 @@ const URGENT = looks(` AND rank < ${FIRST_RANK}`);
 const KEPT_TASK = `SELECT created_at, ${DATA} FROM task WHERE seq = ?`;
 const LARGE = `SELECT data FROM task WHERE seq = ?`;
 
-/** Sessions are numbered from 1 on. */
+/** Sessions are numbered from 1. */
 const NO_SESSION = 0;
 
-/** The first of a queue's line that this worker may have, at most `most`. */
+/** The first tasks of a queue's line that this worker may claim, at most `most`. */
 export function readLine(
   tx: Tx,
   queue: Queue,
@@ -96,7 +97,7 @@ export function readLine(
   return { rows, asides, passed: passed || isOthers };
 }
 
-/** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
+/** The first tasks of the retry-elsewhere line that this worker may claim, and whether there are others. */
 export function readElsewhere(
   tx: Tx,
   queue: Queue,
@@ -119,7 +120,7 @@ export function dataOf(tx: Tx, [, , seq, , , , data]: LineRow): Body {
   return typeof data === "number" ? tx.get<{ data: Body }>(LARGE, seq)!.data : data;
 }
 
-/** What it adds to the answer of a claim. */
+/** Its share of the answer size. */
 export function sizeOf([, , , , , , data]: LineRow, { headers }: Special): number {
   return sizeOfClaimed(typeof data === "number" ? data : data.length, headers === null ? 0 : headers.length);
 }
@@ -152,7 +153,7 @@ const PLAIN: Special = {
   cost: null,
 };
 
-/** What is special about each of them. */
+/** What each of them has beyond a payload. */
 export function specialsOf(tx: Tx, rows: readonly LineRow[]): Special[] {
   const found = new Map<number, Special>();
   const special = rows.filter((row) => row[4] & (TOLD | GROUPED)).map((row) => row[2]);

@@ -18,14 +18,15 @@ import { enterLane, freeLanes } from "../limits/move-lanes.ts";
 import { enterLine } from "./enter-line.ts";
 import { endPart, isRunEnded } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
-import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The transitions of a task between its states: enter the line, fail, die, end, return to the line. The verbs call
  * them.
  */
 
-/** What a move needs to know of a task, wherever it comes from. */
+/** What a transition needs to know of a task. */
 export interface TransitionTask {
   seq: number;
   queue: Queue;
@@ -33,14 +34,14 @@ export interface TransitionTask {
   rank: number;
   pos: number;
   groupKey: string | null;
-  /** It is the head of its group, or one of several: the others wait behind it. */
+  /** It is the head of its group, or one of several: other tasks wait behind it. */
   blocksGroup: boolean;
   expiresAt: number | null;
   maxAttempts: number | null;
   /** It has an idempotency key. */
   keyed: boolean;
   failures: number;
-  /** False where it is known to have no steps, or to be of no run. */
+  /** False: certainly no steps, or no run; undefined: not known. */
   stepped?: boolean;
   ofRun?: boolean;
 }
@@ -52,9 +53,9 @@ export interface Held extends TransitionTask {
   session: number | null;
   startedAt: number;
   cancelled: boolean;
-  /** What whoever settles it says that it cost. */
+  /** The real cost, as the settlement states it. */
   spent?: number;
-  /** Nobody holds it any more: its result waits for a verdict. */
+  /** Its claim has ended, and its result waits for a verdict. */
   isVerifying?: boolean;
 }
 
@@ -69,7 +70,7 @@ const NEXT_OF_GROUP = `
 const INSERT_TTL = `INSERT INTO ttl (expires_at, task) VALUES (?, ?)`;
 const DELETE_TTL = `DELETE FROM ttl WHERE expires_at = ? AND task = ?`;
 
-/** Joins the line, or its group's: a due task, new or redriven. */
+/** It enters the line, or waits behind the head of its group. */
 export function enter(tx: Tx, task: TransitionTask): "ready" | "waiting" {
   const { queue, groupKey } = task;
   if (groupKey !== null) {
@@ -85,21 +86,21 @@ export function enter(tx: Tx, task: TransitionTask): "ready" | "waiting" {
   return "ready";
 }
 
-/** With a `signal` it is parked: that may come first. */
+/** With a `signal` it is parked: the signal may come before the time. */
 export function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "scheduled" | "parked" {
   const { queue, pos, seq, failures } = task;
   tx.run(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, task.blocksGroup ? 1 : 0, signal ?? null);
   const state = signal === undefined ? "scheduled" : "parked";
-  tx.count(queue, state, 1);
-  if (due <= tx.now) tx.swept = false;
+  tx.counters.count(queue, state, 1);
+  tx.batch.noteDue(due);
   return state;
 }
 
-/** From here on its time to live is watched. */
+/** Its time-to-live is checked from now on. */
 export function watchTtl(tx: Tx, task: TransitionTask): void {
   if (task.expiresAt === null) return;
   tx.run(INSERT_TTL, task.expiresAt, task.seq);
-  if (task.expiresAt <= tx.now) tx.swept = false;
+  tx.batch.noteDue(task.expiresAt);
 }
 
 export function unwatchTtl(tx: Tx, seq: number, expiresAt: number | null): void {
@@ -111,27 +112,27 @@ export const INSERT_ATTEMPT = `
   INSERT INTO attempt (task, fence, attempt, worker, started_at, ended_at, outcome, name, message, stack, fingerprint)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
-/** Nobody works at it any more: another of its queue may be. */
+/** The claim ends, which frees a slot of maxConcurrency. */
 export function dropClaim(tx: Tx, task: Held): void {
   forgetClaim(tx, task);
   if (task.spent !== undefined) correctCost(tx, task, task.spent);
-  if (task.queue.policy.maxConcurrency !== null) tx.hintReady(task.queue);
+  if (task.queue.policy.maxConcurrency !== null) tx.batch.hintReady(task.queue);
 }
 
 /** With the task itself. */
 export function forgetClaim(tx: Tx, task: TransitionTask): void {
   tx.run(DELETE_CLAIM, task.seq);
-  tx.count(task.queue, "claimed", -1);
+  tx.counters.count(task.queue, "claimed", -1);
 }
 
 const DELETE_VERIFYING = `DELETE FROM verifying WHERE task = ?`;
 
 export function dropVerifying(tx: Tx, task: TransitionTask): void {
   tx.run(DELETE_VERIFYING, task.seq);
-  tx.count(task.queue, "verifying", -1);
+  tx.counters.count(task.queue, "verifying", -1);
 }
 
-/** Writes the ledger's row for the claim that ends, and takes it off. A success is written by `endDone`. */
+/** Writes the row of the ledger for the claim that ends, and removes the claim. `endDone` does it for a success. */
 export function closeAttempt(
   tx: Tx,
   task: Held,
@@ -154,7 +155,7 @@ export function closeAttempt(
     error && error.stack,
     error && fingerprint(error),
   );
-  countAttempt(tx.flow(task.queue), outcome, tx.now - task.startedAt);
+  countAttempt(tx.counters.flow(task.queue), outcome, tx.now - task.startedAt);
 }
 
 /** A failed attempt: another one after `delay`, or dead if it was the last. */
@@ -198,7 +199,7 @@ export function willStepAside({ blocksGroup, queue }: TransitionTask): boolean {
 export const INSERT_DEAD = `
   INSERT INTO dead (task, queue, died_at, fence, worker, fingerprint) VALUES (?, ?, ?, ?, ?, ?)`;
 
-/** After the attempt that it dies of was closed. */
+/** After its last attempt was closed. */
 export function die(tx: Tx, task: Held, error: TaskError): "dead" {
   tx.run(INSERT_DEAD, task.seq, task.queue.id, tx.now, task.fence, task.worker, fingerprint(error));
   reachEnd(tx, task, "dead", `${error.name}: ${error.message}`);
@@ -217,12 +218,12 @@ const INSERT_DONE = `
   INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result)
   VALUES (?, ?, 'done', ?, ?, ?, ?, ?, ?)`;
 
-/** A success: its attempt is folded into the row of its end. */
+/** A success. Its attempt is part of the row in `ended`. */
 export function endDone(tx: Tx, task: Held, result: string | Uint8Array | null): "done" {
   const attempt = task.failures + 1;
   const { now } = tx;
   tx.run(INSERT_DONE, task.seq, task.queue.id, now, task.startedAt, attempt, task.fence, task.worker, result);
-  countAttempt(tx.flow(task.queue), "done", now - task.startedAt);
+  countAttempt(tx.counters.flow(task.queue), "done", now - task.startedAt);
   reachEnd(tx, task, "done");
   return "done";
 }
@@ -231,12 +232,12 @@ const END_KEY = `
   UPDATE idempotency SET forget_at = ?, state = ?
   WHERE queue = ? AND key = (SELECT idempotency_key FROM task WHERE seq = ?) AND task = ?`;
 
-/** The group's next task takes its turn, and the idempotency window starts. */
+/** What follows every end: counters, steps, key, events, group, run. */
 function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string): void {
-  tx.count(task.queue, state, 1);
+  tx.counters.count(task.queue, state, 1);
   if (!keepsSteps(state) && task.stepped !== false) tx.run(DELETE_STEPS, task.seq);
   if (task.keyed) tx.run(END_KEY, keyExpiresAt(tx.now), state, task.queue.id, task.seq, task.seq);
-  tx.hint.ended = true;
+  tx.batch.hint.ended = true;
   if (tx.listeners > 0) {
     announceTask(tx, `task.${state}`, task, {
       ...lastAttempt(tx, task.seq),
@@ -269,7 +270,7 @@ export function freeGroup(tx: Tx, queue: Queue, groupKey: string): void {
     tx.run(FREE_LANE, queue.id, groupKey);
     return;
   }
-  tx.count(queue, "waiting", -1);
+  tx.counters.count(queue, "waiting", -1);
   enterLine(tx, { queue, ...next });
 }
 
@@ -284,15 +285,18 @@ export function announceTask(
   tx.announce({ type, at: tx.now, queue: task.queue.name, taskId: tx.id(task.createdAt, task.seq), ...more });
 }
 
-/** Nothing is ever stuck: a result that nobody will judge has failed. */
+/**
+ * No verdict will come for the results that these tasks asked about: that counts as a refusal, so that nothing is
+ * stuck.
+ */
 export function missVerdict(tx: Tx, asking: number): void {
   const judged = findAsked(tx, asking);
   if (judged) refuse(tx, judged, NO_VERDICT, 0);
 }
 
 /**
- * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
- * nobody will say it again.
+ * Counts as a failed attempt of the worker that had the result. The next attempt starts without steps and gets the
+ * feedback. Signals stay, because they are not sent again.
  */
 export function refuse(tx: Tx, task: Held, feedback: string, delay: number): void {
   tx.run(DELETE_TAKEN, task.seq);
@@ -300,7 +304,7 @@ export function refuse(tx: Tx, task: Held, feedback: string, delay: number): voi
   fail(tx, task, "refused", refusal(feedback), delay);
 }
 
-/** Whatever was said of it. */
+/** Ends a task whose cancel was requested, whatever the settlement says. */
 export function endCancelled(tx: Tx, task: Held): TaskState {
   closeAttempt(tx, task, "cancelled", null);
   return end(tx, task, "cancelled");

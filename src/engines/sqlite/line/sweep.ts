@@ -9,14 +9,15 @@ import { findBySeq, takeOut } from "./find-task.ts";
 import { endRetryElsewhere, releaseSticky } from "./enter-line.ts";
 import { openGates } from "../limits/review.ts";
 import { keepStep } from "../flows/steps.ts";
-import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The sweep: expires leases, manual claims and tasks, and promotes what is due, a bounded number per call. Claims and
  * `housekeep` call it.
  */
 
-/** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
+/** The earliest due time of each kind. `hand` and `session` are in awake time, the others in calendar time. */
 export interface NextDue {
   session: number | null;
   hand: number | null;
@@ -27,7 +28,8 @@ export interface NextDue {
   wake: number | null;
 }
 
-// Each is the first entry of an index, but for the sessions: they are few, and their rows change at every beat.
+// Each is read from the first entry of an index, except for sessions: they are few, and their rows change with every
+// heartbeat.
 const HORIZON = `
   SELECT
     (SELECT min(heartbeat_at + lease) FROM session) AS session,
@@ -42,7 +44,7 @@ const WAKE = `
 
 export function nextDue(tx: Tx): NextDue {
   const first = tx.get<NextDue>(HORIZON)!;
-  first.wake = tx.traits.hasLimits ? firstWake(tx) : null;
+  first.wake = tx.queues.traits.hasLimits ? firstWake(tx) : null;
   return first;
 }
 
@@ -52,7 +54,7 @@ function firstWake(tx: Tx): number | null {
 }
 
 export function sweepIsDue(tx: Tx): boolean {
-  return !tx.swept && !isAhead(tx, nextDue(tx));
+  return !tx.batch.isSwept && !isAhead(tx, nextDue(tx));
 }
 
 function isAhead(tx: Tx, { session, hand, due, elsewhere, ttl, wake }: NextDue): boolean {
@@ -67,17 +69,17 @@ function isAhead(tx: Tx, { session, hand, due, elsewhere, ttl, wake }: NextDue):
   );
 }
 
-/** What time brings, a bounded amount of each kind. */
+/** Processes a bounded number of due rows of each kind. */
 export function sweep(tx: Tx): void {
   if (!sweepIsDue(tx)) {
-    tx.swept = true;
+    tx.batch.noteSwept();
     return;
   }
   expireSilentSessions(tx);
   expireManualClaims(tx);
   promoteDue(tx);
   endDueElsewhere(tx);
-  if (tx.traits.hasLimits) {
+  if (tx.queues.traits.hasLimits) {
     fillDueLanes(tx);
     openGates(tx);
   }
@@ -91,10 +93,10 @@ interface SilentSession {
 }
 
 const SILENT = `SELECT id, worker, heartbeat_at FROM session WHERE heartbeat_at + lease <= ? ORDER BY id`;
-// Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
+// Scans all claims, which are few. An index by session would cost every claim.
 const LOST = `SELECT * FROM claim WHERE session = ? AND lease <= ? ORDER BY task LIMIT 0 + ?`;
 const HOLDS = `SELECT 1 FROM claim WHERE session = ? LIMIT 1`;
-/** Claims of sessions that fell silent; the session itself once it holds nothing. */
+/** Expires the claims of sessions without heartbeats, and deletes a session that has no claims. */
 function expireSilentSessions(tx: Tx): void {
   for (const session of tx.all<SilentSession>(SILENT, tx.awake)) {
     const lost = tx.all<ClaimRow>(LOST, session.id, tx.awake - session.heartbeat_at, BOUNDS.sweep);
@@ -110,7 +112,7 @@ const DELETE_SERVING = `DELETE FROM serving WHERE queue = ? AND session = ?`;
 const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
 const INFO = `SELECT info FROM session WHERE id = ?`;
 
-/** Answers the queues that its worker served. */
+/** Returns the queues that its worker served. */
 export function forgetSession(tx: Tx, id: number): string[] {
   const queues = stopServing(tx, id);
   tx.run(DELETE_SESSION, id);
@@ -118,25 +120,25 @@ export function forgetSession(tx: Tx, id: number): string[] {
   return queues;
 }
 
-/** Its worker takes no more. Answers the queues that it served. */
+/** The worker claims nothing more. Returns the queues that it served. */
 export function stopServing(tx: Tx, id: number): string[] {
   const { queues } = JSON.parse(tx.get<{ info: string }>(INFO, id)!.info) as { queues: string[] };
   for (const queue of queues) tx.run(DELETE_SERVING, queue, id);
-  tx.serving.clear();
+  tx.batch.workers.clear();
   return queues;
 }
 
-/** What was kept for a worker that is gone is anybody's now. */
+/** The worker is gone: any worker may claim the tasks that stuck to it. */
 export function disownAll(tx: Tx, session: number, queues: readonly string[]): void {
   for (const name of new Set(queues)) {
-    const queue = tx.queueNamed(name);
+    const queue = tx.queues.named(name);
     if (queue?.lanes === COUNTED) releaseSticky(tx, queue, session);
   }
 }
 
 const INSERT_NOTICE = `INSERT INTO notice (session, kind, task, created_at, fence) VALUES (?, ?, ?, ?, ?)`;
 
-/** Waits for the session's next beat. */
+/** The session reads it with its next heartbeat. */
 export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
   if (task.session === null) return;
   tx.noticed = true;
@@ -160,8 +162,8 @@ const OVERDUE = `SELECT * FROM claim WHERE session = ? AND deadline <= ? ORDER B
 const NEXT_OVERDUE = `SELECT min(deadline) AS deadline FROM claim WHERE session = ?`;
 
 /**
- * Only its own beat ends a session's overdue claims: a live worker is asked first, a dead one loses all.
- * Answers those that ended, and when the next could be overdue.
+ * Ends claims past their timeout. Only the session's own heartbeat does this: a live worker gets a notice, a dead one
+ * loses all its claims. `next`: the next timeout.
  */
 export function endOverdue(tx: Tx, session: number): { ended: Held[]; next: number | null } {
   const ended = tx.all<ClaimRow>(OVERDUE, session, tx.awake).map((row) => heldFrom(tx, row));
@@ -190,9 +192,9 @@ const MOVE = `UPDATE task SET pos = ? WHERE seq = ?`;
 
 function promoteDue(tx: Tx): void {
   for (const row of tx.all<DueRow>(DUE, tx.now, BOUNDS.sweep)) {
-    const queue = tx.queueOf(row.queue);
+    const queue = tx.queues.of(row.queue);
     tx.run(DELETE_SCHEDULED, row.queue, row.pos);
-    tx.count(queue, row.signal === null ? "scheduled" : "parked", -1);
+    tx.counters.count(queue, row.signal === null ? "scheduled" : "parked", -1);
     if (row.signal !== null) keepStep(tx, row.task, "timeout", row.signal, null);
     const task = promoted(queue, row);
     if (joinsGroupWhenDue({ ...task, signal: row.signal })) {
@@ -203,7 +205,7 @@ function promoteDue(tx: Tx): void {
   }
 }
 
-/** It stays pending, so that neither its key nor its time to live is looked at. */
+/** It stays pending, so its key and its time-to-live do not change. */
 function promoted(queue: Queue, row: DueRow): TransitionTask {
   return {
     seq: row.task,
@@ -231,7 +233,7 @@ const DUE_ELSEWHERE = `
 
 function endDueElsewhere(tx: Tx): void {
   for (const row of tx.all<KeptRow>(DUE_ELSEWHERE, tx.now, BOUNDS.sweep)) {
-    endRetryElsewhere(tx, tx.queueOf(row.queue), row.rank, row.pos);
+    endRetryElsewhere(tx, tx.queues.of(row.queue), row.rank, row.pos);
   }
 }
 
@@ -239,10 +241,10 @@ const DUE_LANES = `
   SELECT wake.queue, group_key FROM wake CROSS JOIN queue ON queue.id = wake.queue
   WHERE at <= ? ORDER BY at, queue.name, group_key LIMIT 0 + ?`;
 
-/** More of them may start. */
+/** Groups of which more tasks may start now. */
 function fillDueLanes(tx: Tx): void {
   const due = tx.all<{ queue: number; group_key: string }>(DUE_LANES, tx.now, BOUNDS.sweep);
-  for (const { queue, group_key: key } of due) fillLane(tx, tx.queueOf(queue), key);
+  for (const { queue, group_key: key } of due) fillLane(tx, tx.queues.of(queue), key);
 }
 
 const OUTLIVED = `SELECT task FROM ttl WHERE expires_at <= ? ORDER BY expires_at, task LIMIT 0 + ?`;
@@ -250,7 +252,7 @@ const OUTLIVED = `SELECT task FROM ttl WHERE expires_at <= ? ORDER BY expires_at
 function expire(tx: Tx): void {
   for (const row of tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep)) {
     const task = findBySeq(tx, row.task)!;
-    // Those of a run go together: one that expires has the others cancelled.
+    // The tasks of a run end together: one that expires cancels the others.
     if (isEnd(task.place.state)) continue;
     takeOut(tx, task);
     end(tx, task, "expired");

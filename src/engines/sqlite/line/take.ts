@@ -10,22 +10,23 @@ import { leaveLine } from "../limits/move-lanes.ts";
 import { end, type TransitionTask, unwatchTtl } from "./line.ts";
 import { type OfRunRow, placeFrom } from "../flows/runs.ts";
 import { OF_RUN, STEPPED } from "../statements/special.ts";
-import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /** Moves tasks from the line to `claim`, and returns them to the worker. Claims call it with what in-line.ts read. */
 
-/** What all the claims of one call on one queue share. */
+/** What all claims of one call on one queue share. */
 export interface Terms {
   queue: Queue;
   worker: string;
   session: number | null;
   lease: number;
   deadline: number;
-  /** Of the whole call's answer. */
+  /** The answer size of the whole call. */
   size: AnswerSize;
 }
 
-/** The first of the line, all that are given: those that are past their time end, the others are claimed. */
+/** Claims all given tasks from the head of the line. Those that have expired end. */
 export function takeLine(
   tx: Tx,
   terms: Terms,
@@ -34,12 +35,12 @@ export function takeLine(
   outcome: ClaimOutcome,
 ): void {
   const { queue } = terms;
-  if (terms.session === null && terms.lease <= 0) tx.swept = false;
+  if (terms.session === null) tx.batch.noteDue(tx.now + terms.lease);
   const outlived = specials.some((special) => isOutlived(special.expires_at, tx.now));
   if (outlived || hasKept(asides)) holdEach(tx, terms, rows, specials, asides);
   else if (asides.size > 0) holdBothHeads(tx, terms, rows);
   else holdHead(tx, terms, rows);
-  tx.count(queue, "ready", -rows.length);
+  tx.counters.count(queue, "ready", -rows.length);
   if (outlived && queue.lanes === COUNTED) leaveLines(tx, queue, rows, specials);
 
   const runs = runsOf(tx, rows);
@@ -59,7 +60,7 @@ export function takeLine(
   if (outcome.tasks.length > before) outcome.policies[queue.name] = queue.policy;
 }
 
-/** Before one of them ends: whoever of its group comes up then is to find how things stand. */
+/** Before one of them ends: a task that its end promotes must find the lane up to date. */
 function leaveLines(tx: Tx, queue: Queue, rows: readonly LineRow[], specials: readonly Special[]): void {
   for (const [index, row] of rows.entries()) {
     const { group_key: key } = specials[index]!;
@@ -68,8 +69,8 @@ function leaveLines(tx: Tx, queue: Queue, rows: readonly LineRow[], specials: re
 }
 
 function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
-  tx.count(queue, "claimed", tasks.length - from);
-  const flow = tx.flow(queue);
+  tx.counters.count(queue, "claimed", tasks.length - from);
+  const flow = tx.counters.flow(queue);
   flow.claimed += tasks.length - from;
   for (let i = from; i < tasks.length; i++) flow.waitMs += tx.now - tasks[i]!.createdAt;
 }
@@ -81,7 +82,7 @@ const RUNS = sized(
   `) CROSS JOIN run_part ON run_part.task = column1 CROSS JOIN run ON run.id = run_part.run`,
 );
 
-/** The runs that some of them are of. */
+/** The runs of those that are part of one. */
 function runsOf(tx: Tx, rows: readonly LineRow[]): Map<number, OfRunRow> {
   const found = new Map<number, OfRunRow>();
   for (const chunk of chunks(rows.filter((row) => row[4] & OF_RUN).map((row) => row[2]))) {
@@ -96,9 +97,9 @@ function moverFrom(tx: Tx, [, , seq, failures]: LineRow): TransitionTask {
   return { ...task, blocksGroup: task.groupKey !== null, failures };
 }
 
-/** Fences follow each other in the order of the line. Numbering rows costs as much again as writing them. */
+/** Fences follow the order of the line. To number rows costs as much again as to write them. */
 const NUMBERED = `? + row_number() OVER (ORDER BY rank, pos)`;
-/** Where places follow each other, a fence is its place and a number: the usual case. */
+/** If positions are consecutive, a fence is the position plus a number. That is the usual case. */
 const BY_PLACE = `? + pos`;
 
 function insertClaims(
@@ -118,7 +119,7 @@ const HOLD_HEAD = insertClaims(NUMBERED, "ready", UP_TO);
 const HOLD_RUN = insertClaims(BY_PLACE, "ready", UP_TO);
 const DELETE_HEAD = `DELETE FROM ready WHERE queue = ? AND (rank, pos) <= (?, ?)`;
 
-/** Holds the whole head of the line: in SQL, since every value that is passed costs as much as a row. */
+/** Claims the whole head of the line, in SQL alone: every value that is passed costs as much as a row. */
 function holdHead(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
   const [firstRank, firstPos] = rows[0]!;
   const [rank, pos] = rows.at(-1)!;
@@ -145,7 +146,7 @@ const HOLD_BOTH = `
   FROM (${BOTH_UP_TO}) ORDER BY rank, pos`;
 const DELETE_STICKY_HEAD = `DELETE FROM ready_sticky WHERE queue = ? AND session = ? AND ${UP_TO}`;
 
-/** The same of what is for all and what is for this worker alone. */
+/** As above, for the tasks of `ready` and of `ready_sticky`. */
 function holdBothHeads(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
   const { queue, session } = terms;
   const [rank, pos] = rows.at(-1)!;
@@ -175,7 +176,7 @@ const DELETE = {
   ready_sticky: `DELETE FROM ready_sticky WHERE queue = ? AND ${OF_SESSION_AT}`,
 };
 
-/** One by one, where some are not for all, or have outlived their time: those are only taken out of the line. */
+/** One by one, if some are not in `ready` or have expired: expired ones are only taken out of the line. */
 function holdEach(
   tx: Tx,
   terms: Terms,
@@ -197,13 +198,13 @@ const LEFT = `
   SELECT max(kind <> 'feedback') AS stepped, max(CASE kind WHEN 'feedback' THEN value END) AS feedback
   FROM step WHERE task = ?`;
 
-/** What earlier attempts mean for this one. */
+/** Steps, signals and feedback of earlier attempts. */
 function leftBehind(tx: Tx, seq: number): { stepped?: true; feedback?: string } {
   const { stepped, feedback } = tx.get<{ stepped: number; feedback: string | null }>(LEFT, seq)!;
   return { ...(stepped === 1 && { stepped: true as const }), ...(feedback !== null && { feedback }) };
 }
 
-/** What the worker gets. The fences were given out in the same order. */
+/** What the worker gets. The fences are in the same order. */
 function handOver(
   tx: Tx,
   { queue, worker }: Terms,

@@ -9,7 +9,7 @@ export function latestVersion(): number {
   return FIRST_VERSION + MIGRATIONS.length - 1;
 }
 
-/** Brings the schema up to date. Call it inside a transaction, so that of ten processes one does it. */
+/** Brings the schema up to date. Call it inside a transaction, so that one of ten processes does it. */
 export function migrate(db: Database): void {
   const version = db.pragma("user_version", { simple: true }) as number;
   const applied = version === 0 ? 0 : version - FIRST_VERSION + 1;

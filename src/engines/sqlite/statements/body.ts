@@ -1,6 +1,6 @@
 import type { Body } from "../../../core/task.ts";
 
-/** Text comes back as text, bytes as plain bytes: better-sqlite3 gives a Buffer. */
+/** Text stays text. Bytes become a plain Uint8Array: better-sqlite3 returns a Buffer. */
 export function bodyFrom(value: Body): Body;
 export function bodyFrom(value: Body | null): Body | null;
 export function bodyFrom(value: Body | null): Body | null {

@@ -1,7 +1,7 @@
-/** The sizes that statements over many rows are prepared in: binding a row alone costs more than inserting it. */
+/** The sizes for which statements over many rows are prepared: to bind a single row costs more than to insert it. */
 const SIZES = [64, 8, 1] as const;
 
-/** Cuts a list into pieces of those sizes, in order. */
+/** Divides a list into chunks of those sizes, in order. */
 export function* chunks<T>(list: readonly T[]): Iterable<readonly T[]> {
   let from = 0;
   for (const size of SIZES) {

@@ -1,8 +1,8 @@
 import { AnswerSize } from "../../../core/answer-size.ts";
 
 /**
- * Reads the rows of a page one after the other until it is full, for the verbs that list. At most one row is read in
- * vain, however large the rows are.
+ * Reads the rows of a page one by one until it is full, for verbs that list. At most one row is read in vain, whatever
+ * its size.
  */
 export function readPage<Key, Row>(
   keys: readonly Key[],

@@ -1,4 +1,4 @@
-/** What a task has that most have not, in bits: whoever moves the others need not read their rows. */
+/** What a task has beyond a payload, as bits: plain tasks are moved without reading their rows in `task`. */
 export const TOLD = 1;
 export const GROUPED = 2;
 export const KEYED = 4;
@@ -8,5 +8,5 @@ const HAS_STEPS = `EXISTS (SELECT 1 FROM step WHERE step.task = task.seq)`;
 const HAS_RUN = `EXISTS (SELECT 1 FROM run_part WHERE run_part.task = task.seq)`;
 export const SPECIAL = `(coalesce(expires_at, max_attempts, content_type, headers, cost) IS NOT NULL) * ${TOLD}
   + (group_key IS NOT NULL) * ${GROUPED} + (idempotency_key IS NOT NULL) * ${KEYED} + ${HAS_STEPS} * ${STEPPED} + ${HAS_RUN} * ${OF_RUN}`;
-/** Of a new task that has neither group nor key nor a time to live, and is of no run. */
+/** For a new task without group, key and time-to-live, and of no run. */
 export const SPECIAL_OF_NEW = `(coalesce(max_attempts, content_type, headers) IS NOT NULL) * ${TOLD}`;

@@ -3,9 +3,8 @@ import type { Database, Statement } from "better-sqlite3";
 export type Value = string | number | null | Uint8Array;
 
 /**
- * The statements of one connection, each prepared once.
- *
- * They say `LIMIT 0 + ?`: SQLite plans by a bare `LIMIT ?`, and so prepares it again each time it is bound.
+ * The statements of one connection, each prepared once. They use `LIMIT 0 + ?`: SQLite plans by the value of a bare
+ * `LIMIT ?`, and prepares it again each time it is bound.
  */
 export class Statements {
   readonly #db: Database;
@@ -17,7 +16,7 @@ export class Statements {
     this.#db = db;
   }
 
-  /** Every statement this connection has used, for whoever checks their plans. */
+  /** Every statement that this connection has used, for the tests of query plans. */
   get statements(): Iterable<string> {
     return this.#statements.keys();
   }
@@ -31,12 +30,13 @@ export class Statements {
     return statement;
   }
 
-  /** A statement without values or rows. */
+  /** A statement without parameters and rows. */
   exec(sql: string): void {
     this.#prepare(sql).run();
   }
 
-  // The caller names the row, since only its SQL knows: a type parameter that is used once, on purpose.
+  // The caller names the type of the row, because only its SQL knows it: a type parameter that is used once, on
+  // purpose.
   // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
   get<Row>(sql: string, ...values: Value[]): Row | undefined {
     return this.#prepare(sql).get(values) as Row | undefined;
@@ -46,7 +46,7 @@ export class Statements {
     return this.#prepare(sql).all(values) as Row[];
   }
 
-  /** Values by name, for a statement that says one of them twice. */
+  /** Values by name, for a statement that uses one of them twice. */
   allNamed<Row>(sql: string, values: Record<string, Value>): Row[] {
     return this.#prepare(sql).all(values) as Row[];
   }
@@ -60,20 +60,20 @@ export class Statements {
     return this.#prepare(sql).iterate(values) as IterableIterator<Row>;
   }
 
-  /** Writes; answers how many rows. */
+  /** Writes; returns the number of rows. */
   run(sql: string, ...values: Value[]): number {
     const { changes } = this.#prepare(sql).run(values);
     if (changes > 0) this.changed = true;
     return changes;
   }
 
-  /** Writes many rows: their values one after the other, and those that all share by name. */
+  /** Writes many rows: their values one after the other, and shared values by name. */
   runMany(sql: string, values: readonly Value[], shared: Record<string, Value>): void {
     this.#prepare(sql).run(values, shared);
     this.changed = true;
   }
 
-  /** The same, and answers rows as arrays. */
+  /** As runMany; returns rows as arrays. */
   takeMany<Row extends Value[]>(sql: string, values: readonly Value[], shared: Record<string, Value>): Row[] {
     const rows = this.#prepare(sql).raw().all(values, shared) as Row[];
     if (rows.length > 0) this.changed = true;

@@ -4,26 +4,26 @@ import type { Hint, Op } from "../../../engine/engine.ts";
 import type { Durability } from "../connection/journal.ts";
 import type { PackedOps, PackedOutcomes } from "./pack.ts";
 
-/** What passes between the caller's thread (engine.ts) and the store's (thread.ts). Plain data only. */
+/** Messages between the caller's thread (engine.ts) and the store's (thread.ts). Plain data only. */
 
-/** Given to a thread when it starts. */
+/** The data with which a thread starts. */
 export interface ThreadData {
   path: string;
   durability: Durability;
-  /** False: a file that is not there is not made. */
+  /** False: a file that does not exist is not created. */
   create?: boolean;
-  /** A reader answers slow questions beside the writer, on a connection of its own. */
+  /** A reader executes slow reads, on a connection of its own. */
   role: "writer" | "reader";
   /** The caller injected a clock: every request carries its reading, and the caller times the heartbeats. */
   reading: Reading | null;
 }
 
 export type Request =
-  /** `sentAt`: awake, by the machine's own clock; null where the caller has another. */
+  /** `sentAt`: awake time by the machine's clock; null if the caller injected a clock. */
   | { id: number; ops: PackedOps; reading: Reading | null; sentAt: number | null }
   /** Heartbeats that the caller times; answered like a batch. */
   | { id: number; beat: number[]; reading: Reading }
-  /** Notices are to be looked for, because another process has committed. */
+  /** Look for notices, because another process has committed. */
   | { id: number; notices: true; reading: Reading }
   | { close: true };
 
@@ -38,11 +38,11 @@ export type Report = { opened: true } | { failure: Failure } | ThreadReport;
 export interface ThreadReport {
   answers: Answer[];
   hint: Hint | null;
-  /** What became of a claim that stands, when others had committed. */
+  /** The outcome of a waiting claim that was retried because another process committed. */
   stood?: Omit<Answer, "id"> & { op: Op<"claim"> };
 }
 
-/** An error as data. One that is not the product's own is a bug, and keeps its stack for whoever looks for it. */
+/** An error as data. One that is not a DibsError is a bug, and keeps its stack. */
 export type Failure = ErrorData | { code: null; message: string; stack: string };
 
 export function failureOf(error: unknown): Failure {

@@ -2,9 +2,9 @@ import { type AddedTask, type Body, type ClaimedTask, type Headers, JSON_TYPE } 
 import type { ClaimOutcome, Op, Outcome, Verbs } from "../../../engine/engine.ts";
 
 /**
- * Batches as they cross between threads. Copying an object costs about as much as all that SQLite does with it,
- * copying a list of texts or numbers next to nothing: so the operations and outcomes of every day travel as
- * columns, and the others as they are. What is unpacked equals what was packed.
+ * Batches as they cross between threads. To copy an object costs about as much as all that SQLite does with it; to copy
+ * a list of texts or numbers costs almost nothing. So frequent operations and outcomes travel as columns, and the
+ * others as objects. Unpacking returns what was packed.
  */
 export type PackedOps = (Adds | AddMany | Publishes | Successes | { op: Op })[];
 export type PackedOutcomes = (
@@ -16,7 +16,7 @@ export type PackedOutcomes = (
   | { outcome: Outcome }
 )[];
 
-/** Operations that follow each other, each the add of one task of which nothing but the payload is said. */
+/** Operations that follow each other, each the add of one task with nothing but a payload. */
 interface Adds {
   queue: string;
   data: Body[];
@@ -28,13 +28,13 @@ interface AddMany {
   all: Body[];
 }
 
-/** Like the adds, of what is published to one topic. */
+/** As the adds, for messages that are published to one topic. */
 interface Publishes {
   topic: string;
   messages: Body[];
 }
 
-/** Settlements that follow each other, each a success that adds nothing. */
+/** Settlements that follow each other, each a success without adds. */
 interface Successes {
   ids: string[];
   fences: number[];
@@ -67,7 +67,7 @@ export function packOps(ops: readonly Op[]): PackedOps {
   return packed;
 }
 
-/** How many operations, or tasks that one of them adds. */
+/** How many operations, or tasks of one operation. */
 export function sizeOf(packed: PackedOps): number {
   return packed.reduce((size, piece) => size + sizeOfPiece(piece), 0);
 }
@@ -136,20 +136,20 @@ interface Added {
   ids: string[];
 }
 
-/** So many publishes that follow each other, each with a task that is ready in each of these queues. */
+/** How many publishes follow each other, each with one ready task in each of these queues. */
 interface Published {
   count: number;
   reached: string[];
-  /** Of one publish after the other. */
+  /** For one publish after the other. */
   copies: string[];
 }
 
-/** So many successes that follow each other. */
+/** How many successes follow each other. */
 interface Done {
   done: number;
 }
 
-/** Events as one text, a line each: copying so many short texts would take longer. */
+/** Events as one text with a line each: to copy many short texts would take longer. */
 interface CommitEffects extends Omit<Verbs["listen"]["out"], "events"> {
   events: string;
 }
@@ -161,7 +161,7 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
   attempts: number[];
   createdAt: number[];
   data: Body[];
-  /** What few tasks have, by their place in the columns. */
+  /** Columns that few tasks have, by their index. */
   special: [number, Special][];
 }
 
@@ -208,7 +208,7 @@ export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): 
   return packed;
 }
 
-/** `ops` are those that the outcomes answer. */
+/** `ops`: the operations of the outcomes. */
 export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outcome[] {
   const outcomes: Outcome[] = [];
   for (const piece of packed) {
@@ -241,11 +241,11 @@ export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outc
   return outcomes;
 }
 
-/** One for all: nobody changes an outcome. */
+/** One object for all: no code changes an outcome. */
 const DONE: Outcome<"settle"> = Object.freeze({ ok: Object.freeze({ state: "done" as const }) });
 const NO_HEADERS: Headers = Object.freeze({});
 
-/** All that were added, or published, are new and ready. */
+/** All added or published tasks are new and ready. */
 function areReady(outcome: Outcome): outcome is { ok: AddedTask[] } {
   if (!("ok" in outcome)) return false;
   return (outcome.ok as AddedTask[]).every(({ state, existing }) => state === "ready" && !existing);

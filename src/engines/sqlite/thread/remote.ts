@@ -33,7 +33,7 @@ export class Remote {
   private constructor(data: ThreadData, onHint: (hint: Hint) => void) {
     this.#path = data.path;
     this.#onHint = onHint;
-    // Flags of the program's own, such as --input-type, are not for this thread.
+    // Flags of the program, such as --input-type, are not for this thread.
     this.#worker = new Worker(new URL("./thread.ts", import.meta.url), {
       workerData: data,
       execArgv: [],
@@ -47,7 +47,7 @@ export class Remote {
     });
   }
 
-  /** Resolves when the store is open, or rejects with the words why not. */
+  /** Resolves when the store is open; rejects with the reason if it cannot be opened. */
   static async open(data: ThreadData, onHint: (hint: Hint) => void): Promise<Remote> {
     const remote = new Remote(data, onHint);
     await remote.#opened();
@@ -75,7 +75,7 @@ export class Remote {
     return promise;
   }
 
-  /** Why no call can be made any more. */
+  /** Why no call is possible any more. */
   get ended(): DibsError | undefined {
     return this.#closing ? closed() : this.#death;
   }
@@ -85,7 +85,7 @@ export class Remote {
     return this.#call({ ops: packOps(ops), sentAt }, reading, ops);
   }
 
-  /** What a caller with a clock of its own asks for beside its batches. */
+  /** What a caller with an injected clock requests besides its batches. */
   async care(request: { beat: number[] } | { notices: true }, reading: Reading): Promise<void> {
     await this.#call(request, reading, []);
   }
@@ -94,7 +94,7 @@ export class Remote {
     if (this.ended) return Promise.reject(this.ended);
     const id = ++this.#lastId;
     const { promise, resolve, reject } = Promise.withResolvers<Outcome[]>();
-    // Cloned first: a batch that cannot be sent was never under way.
+    // Cloned first: a batch that cannot be cloned was never in progress.
     this.#worker.postMessage({ id, ...request, reading });
     if (this.#calls.size === 0) this.#worker.ref();
     this.#calls.set(id, { ops, resolve, reject });
@@ -112,7 +112,7 @@ export class Remote {
     if (this.#calls.size === 0 && !this.#closing) this.#worker.unref();
   }
 
-  /** Finishes what was asked before. */
+  /** Executes what was sent before. */
   async close(): Promise<void> {
     if (!this.#closing && !this.#death) {
       this.#closing = true;

@@ -12,22 +12,21 @@ import { SqliteStore, CommittedNotSynced } from "../batch/store.ts";
 import { Watch } from "../connection/watch.ts";
 
 /**
- * A thread for SQLite, which blocks the one it runs on. While a commit reaches the disk the next requests
- * gather in the port; all that are there by then go into one transaction.
- *
- * The writer also beats the sessions that joined through it, so that a handler that blocks the event loop
- * does not lose its claims, and watches for what other processes commit.
+ * The thread that runs SQLite, which blocks its thread. While a commit is flushed to disk, the next requests collect in
+ * the port; all of them go into one transaction. The writer also sends the heartbeats of the sessions that joined
+ * through it, so that a handler which blocks the event loop does not lose its claims. And it watches for commits of
+ * other processes.
  */
 class StoreThread {
   readonly #port: MessagePort;
   readonly #data: ThreadData;
   readonly #store: SqliteStore;
   readonly #sessions = new Set<number>();
-  /** Claims that found nothing and go on waiting, by session; the one that has waited longest first. */
+  /** Waiting claims by session, the longest-waiting first. */
   readonly #standing = new Map<number, Op<"claim">>();
   readonly #heart: HeartbeatTimer;
   readonly #watch: Watch | undefined;
-  /** Requests that are not served yet. */
+  /** Requests that were not executed yet. */
   readonly #arrived: Request[] = [];
 
   constructor(port: MessagePort, data: ThreadData) {
@@ -52,8 +51,8 @@ class StoreThread {
   }
 
   /**
-   * Served in a turn of its own. The port would hand out the next one right after this one, a thousand of them if they come
-   * fast enough, and the timers of heartbeats and of the watch would wait for all of them.
+   * In a task of its own. Otherwise the port would deliver up to a thousand messages in a row, and the timers of
+   * heartbeats and of the watch would wait for all of them.
    */
   #arrive(request: Request): void {
     if (this.#arrived.push(request) === 1) this.#serveSoon();
@@ -63,7 +62,9 @@ class StoreThread {
     setImmediate(() => this.#serve());
   }
 
-  /** All requests of the moment, as many as one commit takes. Those that carry a reading of their own are served one by one. */
+  /**
+   * All requests that have arrived, as many as one commit takes. Requests with a clock reading are executed one by one.
+   */
   #serve(): void {
     const batch: Batch[] = [];
     let size = 0;
@@ -97,18 +98,19 @@ class StoreThread {
         sentAt === null ? unpackOps(ops) : catchUp(unpackOps(ops), reading.awake - sentAt),
       );
       const ops = parts.length === 1 ? parts[0]! : parts.flat();
-      // Whatever becomes of it: who asked to leave gives no more signs of life.
+      // Whatever the outcome: a session that asked to leave sends no more heartbeats.
       for (const op of ops) if (op.verb === "leave") this.#forget(op.session);
       done = { parts, ops, ...this.#store.execute(ops, reading) };
     } catch (error) {
-      // What is not an answer of the store's is a mistake in one of the batches: the others must not suffer.
+      // An exception that is not an answer of the store is a bug in one of the batches. The others must not
+      // fail with it.
       if (batch.length > 1 && !isDibsError(error)) {
         for (const request of batch) this.#runAll([request], given);
         return;
       }
       return this.#fail(batch, error);
     }
-    // It stands from here on: whatever goes wrong now, it must not be run again.
+    // It is committed: whatever fails from here on, it must not be executed again.
     if (this.#store.committed) this.#watch?.committed();
     try {
       this.#follow(done.ops, done.outcomes);
@@ -121,7 +123,7 @@ class StoreThread {
 
   #fail(batch: Batch[], error: unknown): void {
     const failure = failureOf(error);
-    // It may have been carried out, and what it did concerns others: they are to look for themselves.
+    // It may have been executed, and concerns other processes and claims: they have to look for themselves.
     const isUnknown = failure.code === "OUTCOME_UNKNOWN";
     if (isUnknown) this.#watch?.committed();
     this.#post({
@@ -165,7 +167,7 @@ class StoreThread {
     this.#heart.leave(session);
   }
 
-  /** Answers whether it came through. */
+  /** Returns whether it was committed. */
   #beat(sessions: number[], reading: Reading): boolean {
     try {
       this.#tell(this.#runBeat(sessions, reading));
@@ -176,14 +178,14 @@ class StoreThread {
     }
   }
 
-  /** A beat ends what is overdue, so it has more to tell than notices. */
+  /** A heartbeat ends overdue claims, so it reports more than notices. */
   #runBeat(sessions: number[], reading: Reading): Hint {
     try {
       const ran = this.#store.execute([{ verb: "heartbeat", sessions }], reading);
       if (this.#store.committed) this.#watch?.committed();
       return this.#heard(ran);
     } catch (error) {
-      // What it brought is nowhere else any more.
+      // Its results are stored nowhere else.
       if (error instanceof CommittedNotSynced) this.#tell(this.#heard(error.ran));
       throw error;
     }
@@ -195,7 +197,7 @@ class StoreThread {
     return notices.length > 0 ? { ...hint, notices } : hint;
   }
 
-  /** What the caller asks for by an injected clock. */
+  /** Requests of a caller with an injected clock. */
   #answer(request: Exclude<Request, Batch | { close: true }>): void {
     const { id, reading } = request;
     try {
@@ -216,14 +218,14 @@ class StoreThread {
     if (sessions.length > 0) this.#beat(sessions, reading);
   }
 
-  /** Those of the sessions that beat here; others wait for their own process. */
+  /** Sessions whose heartbeats this thread sends. Other processes handle their own. */
   #noticed(reading: Reading): number[] {
     return this.#store.noticedSessions(reading).filter((session) => this.#sessions.has(session));
   }
 
-  /** Another process has committed. A store that cannot be read now is asked again by the next commit or beat. */
+  /** Another process has committed. A store that cannot be read now is read again at the next commit or heartbeat. */
   #foreign(): void {
-    // By an injected clock the caller asks for what follows.
+    // With an injected clock, the caller requests what follows.
     if (this.#data.reading !== null) return this.#tell({ foreign: true });
     const [standing] = this.#standing.values();
     if (standing) this.#claimFor(standing);
@@ -237,8 +239,8 @@ class StoreThread {
   }
 
   /**
-   * What was committed is most often a task, and somebody here waits for one: to be told, and to ask, would take two more
-   * threads' turns.
+   * The commit most often added a task, and a claim waits here for one: to report it, and to get the claim again, would
+   * take two more thread switches.
    */
   #claimFor(op: Op<"claim">): void {
     try {
@@ -272,8 +274,8 @@ function pack(batch: Batch[], { parts, outcomes }: { parts: Op[][]; outcomes: Ou
 }
 
 /**
- * A delay counts from the call, not from when its turn came: it has waited `ms` of it already. The request stays as it came,
- * for it may be run again by itself.
+ * A delay counts from the call, not from its execution: `ms` of it have passed already. The request itself is not
+ * changed, because it may be executed again on its own.
  */
 function catchUp(ops: Op[], ms: number): Op[] {
   return ops.map((op) => {
@@ -290,7 +292,7 @@ function isEmpty(hint: Hint): boolean {
   return true;
 }
 
-/** Opens a store and serves it, as long as the port is open. */
+/** Opens a store and executes requests as long as the port is open. */
 export function serve(port: MessagePort, data: ThreadData): void {
   try {
     void new StoreThread(port, data);

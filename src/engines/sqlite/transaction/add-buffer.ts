@@ -4,7 +4,8 @@ import type { RunTask } from "../../../core/run.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { beginning, isOfRun, joining } from "../flows/runs.ts";
 import { enterLinesAsNew, type NewKind } from "../line/enter-line.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Queue } from "./queue-cache.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * The fast path of `add`: collects plain tasks, and writes them in bulk before another verb reads, or at the end of
@@ -13,7 +14,7 @@ import type { Queue, Tx } from "./tx.ts";
  */
 export class AddBuffer {
   readonly #tx: Tx;
-  /** Of each task. */
+  /** For each task. */
   #queues: Queue[] = [];
   #mixed = false;
   #kind: NewKind = "plain";
@@ -24,7 +25,7 @@ export class AddBuffer {
     this.#tx = tx;
   }
 
-  /** The number it gets; undefined for a task that needs more than a place in line. */
+  /** The number that it gets; undefined for a task that needs the general path. */
   take(queue: Queue, task: NewTask | RunTask): number | undefined {
     if (!isUsual(queue, task)) {
       this.write();
@@ -41,8 +42,8 @@ export class AddBuffer {
     }
     this.#tasks.push(task);
     this.#queues.push(queue);
-    // Counted at once: the next add of the same batch may be the one that does not fit.
-    this.#tx.count(queue, "ready", 1);
+    // Counted at once: the next add of the same batch may exceed maxDepth.
+    this.#tx.counters.count(queue, "ready", 1);
     return seq;
   }
 
@@ -112,7 +113,7 @@ function kindOf(task: NewTask): NewKind {
   return isOfRun(task) ? "ofRun" : "plain";
 }
 
-/** Ready at once, with nothing to be written beside the task and its place. */
+/** Ready at once, with no rows besides those in `task` and in the line. */
 function isUsual(queue: Queue, task: NewTask): boolean {
   return (
     task.idempotencyKey === undefined &&
@@ -120,7 +121,7 @@ function isUsual(queue: Queue, task: NewTask): boolean {
     task.ttl === undefined &&
     task.cost === undefined &&
     queue.policy.ttl === null &&
-    // One that is more than its payload is written by itself, since its place in line has more to say.
+    // A task with options is written by itself, because its row in the line says more.
     (!isOfRun(task) || isPlain(task)) &&
     !(task.delay !== undefined && task.delay > 0)
   );

@@ -18,7 +18,7 @@ const EVENTS = `SELECT n, body FROM event WHERE n > ? ORDER BY n LIMIT ${ROWS}`;
 export class Events {
   readonly #tx: Tx;
   #texts: string[] = [];
-  /** The number of the last of them. */
+  /** The number of the last one. */
   #last = 0;
   readonly #allowance = new EventAllowance();
 

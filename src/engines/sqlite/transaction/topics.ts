@@ -4,7 +4,8 @@ import { mapPage, numberAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { SubscriptionIndex } from "../../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../../core/task.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Queue } from "./queue-cache.ts";
+import type { Tx } from "./tx.ts";
 
 interface SubscriptionRow {
   id: number;
@@ -18,15 +19,15 @@ const PAGE = `SELECT * FROM subscription WHERE id > ? ORDER BY id LIMIT 0 + ?`;
 const SINCE = `SELECT * FROM subscription WHERE id > ? ORDER BY id`;
 
 /**
- * A copy of the subscriptions, by the words of their patterns. It is brought up to date within the transaction that
- * publishes, and only there: whoever only adds does not pay for it.
+ * A copy of the subscriptions, by the words of their patterns. Only a transaction that publishes brings it up to date,
+ * so that adds do not pay for it.
  */
 export class Topics {
   #rows = new SubscriptionIndex<SubscriptionRow>();
   #subscribed = 0;
   #unsubscribed = -1;
 
-  /** Those that a topic reaches, in the order they were made. */
+  /** The subscriptions that a topic reaches, in the order of their creation. */
   reachedBy(tx: Tx, topic: string): readonly SubscriptionRow[] {
     this.#follow(tx);
     return this.#rows.reachedBy(topic);
@@ -42,7 +43,7 @@ export class Topics {
     this.#subscribed = tx.subscribed;
   }
 
-  /** After a rollback: what is remembered may be of the transaction that never was. */
+  /** After a rollback: the copy may have been read from what the transaction wrote. */
   forget(): void {
     this.#rows = new SubscriptionIndex();
     this.#subscribed = 0;
@@ -59,7 +60,7 @@ export function subscribe(
   { pattern, group, queue: name }: Verbs["subscribe"]["in"],
 ): { created: boolean } {
   if (tx.get(FIND, pattern, group)) return { created: false };
-  const queue = tx.queue(name);
+  const queue = tx.queues.getOrMake(name);
   tx.run(INSERT, ++tx.subscribed, pattern, group, queue.id, tx.now);
   tx.run(COUNT, tx.subscribed, tx.unsubscribed);
   tx.announce({ type: "subscription.created", at: tx.now, queue: name, pattern, group });
@@ -75,7 +76,7 @@ export function unsubscribe(tx: Tx, { pattern, group }: Verbs["unsubscribe"]["in
   return { removed: doomed.length > 0 };
 }
 
-/** A queue that goes takes its subscriptions with it. */
+/** Removes the subscriptions of a queue that is dropped. */
 export function unsubscribeQueue(tx: Tx, queue: Queue): void {
   remove(tx, tx.all<SubscriptionRow>(OF_QUEUE, queue.id));
 }
@@ -85,7 +86,7 @@ const DELETE = `DELETE FROM subscription WHERE id = ?`;
 function remove(tx: Tx, doomed: SubscriptionRow[]): void {
   for (const row of doomed) {
     tx.run(DELETE, row.id);
-    const { name } = tx.queueOf(row.queue);
+    const { name } = tx.queues.of(row.queue);
     tx.announce({
       type: "subscription.removed",
       at: tx.now,
@@ -110,7 +111,7 @@ export function subscriptions(
   return mapPage(page, (row) => ({
     pattern: row.pattern,
     group: row.group_name,
-    queue: tx.queueOf(row.queue).name,
+    queue: tx.queues.of(row.queue).name,
     createdAt: row.created_at,
   }));
 }

@@ -2,7 +2,7 @@ import { type Counts, noCounts } from "../../../core/record.ts";
 import type { DepthByState, TaskState } from "../../../core/task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-// Grouped by the queue alone, which is the order of the tables' keys. To group by the state too sorts all rows: with 10
+// Grouped by queue only, which is the order of the tables' keys. To group by state too would sort all rows: with 10
 // million tasks that took 25 MB of memory, and temporary files.
 const of = (table: string, states: Partial<Record<TaskState, string>>): string => {
   const counts = Object.entries(states).map(([state, condition]) => `sum(${condition}) AS ${state}`);
@@ -23,7 +23,7 @@ const ROWS = `
     (SELECT count(*) FROM attempt) + (SELECT count(*) FROM ended WHERE state = 'done') AS attempts,
     (SELECT count(*) FROM step) AS steps`;
 
-/** What is in the store, by its rows and not by its counters. */
+/** The content of the store, counted from its rows and not from its counters. */
 export function countStore(tx: Tx): Counts {
   const counts: Counts = { ...noCounts(), ...tx.get<Omit<Counts, "tasks">>(ROWS)! };
   const depths = new Map<number, Partial<DepthByState>>();
@@ -35,6 +35,6 @@ export function countStore(tx: Tx): Counts {
         if (count > 0) depth[state] = (depth[state] ?? 0) + count;
     }
   }
-  counts.tasks = Object.fromEntries([...depths].map(([queue, depth]) => [tx.queueOf(queue).name, depth]));
+  counts.tasks = Object.fromEntries([...depths].map(([queue, depth]) => [tx.queues.of(queue).name, depth]));
   return counts;
 }

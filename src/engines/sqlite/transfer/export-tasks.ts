@@ -7,7 +7,7 @@ import { ledger } from "../verbs/inspect.ts";
 import { NEVER } from "../../../core/transition.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** A state is a table: each is walked from end to end, in the order of its key. */
+/** A state is a table: each is read from end to end, in the order of its key. */
 export function* exportTasks(tx: Tx): Generator<TaskEntry> {
   for (const { task, ...row } of tx.each<InLineRow>(READY)) yield entry(tx, task, inLine(row));
   for (const { task, until, avoid, ...row } of tx.each<InLineRow & { until: number; avoid: string }>(
@@ -29,7 +29,7 @@ export function* exportTasks(tx: Tx): Generator<TaskEntry> {
     yield entry(tx, task, { state: "dead", endedAt });
 }
 
-/** What the table of its state says of a task. */
+/** The columns that the table of its state has. */
 type Standing = Pick<TaskEntry, "state" | "elsewhere" | "dueAt" | "waitsFor" | "blocksGroup" | "verifying"> &
   Pick<TaskEntry, "endedAt" | "result"> & { failures?: number; linePos?: number };
 
@@ -140,7 +140,7 @@ function entry(
     .map(({ kind, name, value }) => ({ kind, name, value: bodyFrom(value) }));
   const pos = row.pos ?? seq;
   return {
-    ...{ type: "task", id: tx.id(row.created_at, seq), queue: tx.queueOf(row.queue).name },
+    ...{ type: "task", id: tx.id(row.created_at, seq), queue: tx.queues.of(row.queue).name },
     ...standing,
     data: bodyFrom(row.data),
     ...(row.content_type !== null && { contentType: row.content_type }),

@@ -14,10 +14,14 @@ import type { Body, EndState } from "../../../core/task.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { stateFrom } from "../limits/lanes.ts";
 import type { RunRow } from "../flows/runs.ts";
-import type { Queue, Tx } from "../transaction/tx.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 import { exportTasks } from "./export-tasks.ts";
 
-/** All that the store holds, within a transaction that reads; but for the end. `paused`: the queues that a move has paused. */
+/**
+ * Everything in the store, inside a reading transaction; without the last record. `paused`: the queues that a move has
+ * paused.
+ */
 export function* exportStore(tx: Tx, id: string | null, paused: readonly string[]): Generator<StoreRecord> {
   yield {
     type: "store",
@@ -26,7 +30,7 @@ export function* exportStore(tx: Tx, id: string | null, paused: readonly string[
     ...{ store: tx.salt, now: tx.now, seq: tx.seq, fence: tx.fence },
   };
   const byMove = new Set(paused);
-  for (const queue of tx.queues) yield queueEntry(tx, queue, queue.paused && !byMove.has(queue.name));
+  for (const queue of tx.queues.all) yield queueEntry(tx, queue, queue.paused && !byMove.has(queue.name));
   yield* exportGroups(tx);
   yield* exportSubscriptions(tx);
   yield* exportDocuments(tx);
@@ -76,7 +80,7 @@ function* exportGroups(tx: Tx): Generator<StoreRecord> {
     const { meter, heldUntil, wakeAt } = stateFrom(row.state);
     if (meter === undefined && heldUntil === undefined && wakeAt === undefined) continue;
     yield {
-      ...{ type: "group", queue: tx.queueOf(row.queue).name, key: row.group_key },
+      ...{ type: "group", queue: tx.queues.of(row.queue).name, key: row.group_key },
       ...(meter && { meter }),
       ...(heldUntil !== undefined && { heldUntil }),
       ...(wakeAt !== undefined && { wakeAt }),
@@ -89,7 +93,7 @@ const SUBSCRIPTIONS = `SELECT pattern, group_name, queue, created_at FROM subscr
 function* exportSubscriptions(tx: Tx): Generator<StoreRecord> {
   type Row = { pattern: string; group_name: string; queue: number; created_at: number };
   for (const { pattern, group_name: group, queue, created_at: createdAt } of tx.each<Row>(SUBSCRIPTIONS))
-    yield { type: "subscription", pattern, group, queue: tx.queueOf(queue).name, createdAt };
+    yield { type: "subscription", pattern, group, queue: tx.queues.of(queue).name, createdAt };
 }
 
 const DOCUMENTS = `SELECT kind, name, value, due_at FROM document ORDER BY kind, name`;
@@ -163,7 +167,7 @@ interface KeyRow {
 function* exportKeys(tx: Tx): Generator<StoreRecord> {
   for (const { queue, key, task, created_at: createdAt, forget_at: forgetAt, state } of tx.each<KeyRow>(KEYS))
     yield {
-      ...{ type: "key", queue: tx.queueOf(queue).name, key, task: tx.id(createdAt, task) },
+      ...{ type: "key", queue: tx.queues.of(queue).name, key, task: tx.id(createdAt, task) },
       ...(forgetAt !== null && { forgetAt }),
       ...(state !== null && { state }),
     };

@@ -6,17 +6,18 @@ import { INSERT_ATTEMPT, INSERT_DEAD } from "../line/line.ts";
 import { changeLane } from "../limits/move-lanes.ts";
 import { SPECIAL } from "../statements/special.ts";
 import { keepStep } from "../flows/steps.ts";
-import { COUNTED, HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 const INSERT_TASK = `
   INSERT INTO task (seq, queue, created_at, priority, pos, group_key, expires_at, max_attempts, idempotency_key,
     content_type, headers, cost, data)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
-/** After the runs and their parts: a task that is one is special. */
+/** After the runs and their parts: a task that is a part is special. */
 export function importTask(tx: Tx, record: TaskEntry): void {
   const { seq, createdAt } = tx.place(record.id)!;
-  const queue = tx.queue(record.queue);
+  const queue = tx.queues.getOrMake(record.queue);
   const rank = rankOf(record);
   const { groupKey = null, expiresAt = null, maxAttempts = null, idempotencyKey = null } = record;
   const headers = record.headers ? JSON.stringify(record.headers) : null;
@@ -30,15 +31,15 @@ export function importTask(tx: Tx, record: TaskEntry): void {
   for (const attempt of record.attempts ?? []) writeAttempt(tx, seq, attempt);
   const standing = { seq, queue, rank, pos: record.pos ?? seq };
   stand(tx, record, standing);
-  tx.count(queue, record.state, 1);
+  tx.counters.count(queue, record.state, 1);
   if (WATCHED.has(record.state) && expiresAt !== null) tx.run(INSERT_TTL, expiresAt, seq);
 }
 
-/** Those that a time to live ends. */
+/** States in which a time-to-live counts. */
 const WATCHED: ReadonlySet<TaskEntry["state"]> = new Set(["ready", "waiting", "scheduled", "parked"]);
 const INSERT_TTL = `INSERT INTO ttl (expires_at, task) VALUES (?, ?)`;
 
-/** A success is in the row of the task's end. */
+/** A success is part of the row in `ended`. */
 function writeAttempt(tx: Tx, seq: number, row: Attempt): void {
   const { attempt, fence, worker, startedAt, endedAt, outcome, error } = row;
   if (outcome === "done") return;
@@ -68,7 +69,7 @@ interface Standing {
   pos: number;
 }
 
-/** In the table of its state. */
+/** Writes the row of its state. */
 function stand(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: Standing): void {
   const { failures = 0, groupKey, blocksGroup = false, result = null } = record;
   switch (record.state) {
@@ -123,7 +124,7 @@ function stand(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: Standing): 
 
 const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT DO NOTHING`;
 
-/** The others of its group wait for it. `inLine`: it stands in line. */
+/** It blocks its group. `inLine`: it is in the line. */
 function holdLane(tx: Tx, queue: Queue, key: string, inLine?: number): void {
   if (queue.lanes === HEAD_ONLY) {
     tx.run(TAKE_LANE, queue.id, key);

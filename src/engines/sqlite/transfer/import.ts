@@ -11,7 +11,8 @@ import type {
 import { formatPart } from "../../../core/run.ts";
 import type { LaneState } from "../limits/lanes.ts";
 import { raiseLanes } from "../limits/move-lanes.ts";
-import { COUNTED, HEAD_ONLY, HEADLESS, type Tx } from "../transaction/tx.ts";
+import { COUNTED, HEAD_ONLY, HEADLESS } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 import { importTask } from "./import-task.ts";
 
 /** Writes one record of an export into an empty store, or one that is being filled. */
@@ -47,14 +48,14 @@ const INSERT_FLOW = `
 
 function importQueue(tx: Tx, record: QueueEntry): void {
   const { name, policy, createdAt, meter, heldUntil, wakeAt, reviewed, flow = [] } = record;
-  const queue = tx.queue(name);
+  const queue = tx.queues.getOrMake(name);
   const hasGate = [meter, heldUntil, wakeAt, reviewed].some((value) => value !== undefined);
   Object.assign(queue, {
     ...{ named: policy, policy: resolvePolicy(policy), declared: record.declared ?? null, createdAt },
     ...{ paused: record.paused ?? false, gate: hasGate },
     lanes: governsGroups(resolvePolicy(policy)) ? COUNTED : HEAD_ONLY,
   });
-  tx.storeQueue(queue);
+  tx.queues.store(queue);
   tx.run(SET_CREATED, createdAt, queue.id);
   const tallies = meter ? JSON.stringify(meter) : null;
   if (hasGate) tx.run(INSERT_GATE, queue.id, tallies, heldUntil ?? null, wakeAt ?? null, reviewed ?? null);
@@ -65,9 +66,9 @@ function importQueue(tx: Tx, record: QueueEntry): void {
 const INSERT_LANE = `INSERT INTO lane (queue, group_key, state) VALUES (?, ?, ?)`;
 const INSERT_WAKE = `INSERT INTO wake (at, queue, group_key) VALUES (?, ?, ?)`;
 
-/** Before its tasks: who holds it is counted with them. */
+/** Before its tasks, which count as heads. */
 function importGroup(tx: Tx, { queue: name, key, meter, heldUntil, wakeAt }: GroupEntry): void {
-  const queue = tx.queue(name);
+  const queue = tx.queues.getOrMake(name);
   raiseLanes(tx, queue, HEADLESS);
   const state: LaneState = {
     holders: 0,
@@ -85,7 +86,7 @@ const INSERT_SUBSCRIPTION = `
 const COUNT_SUBSCRIPTION = `UPDATE store SET subscribed = subscribed + 1`;
 
 function importSubscription(tx: Tx, { pattern, group, queue, createdAt }: SubscriptionEntry): void {
-  tx.run(INSERT_SUBSCRIPTION, pattern, group, tx.queue(queue).id, createdAt);
+  tx.run(INSERT_SUBSCRIPTION, pattern, group, tx.queues.getOrMake(queue).id, createdAt);
   tx.run(COUNT_SUBSCRIPTION);
 }
 
@@ -93,7 +94,7 @@ const INSERT_RUN = `
   INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead, state, ended_at, result)
   VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`;
 
-/** How many of it are dead is counted with its tasks. */
+/** Its dead tasks are counted with the tasks. */
 function importRun(tx: Tx, record: RunEntry): void {
   const { queue, pipeline, stages, underWay, state, endedAt, result } = record;
   const { seq, createdAt } = tx.place(record.id)!;
@@ -127,5 +128,5 @@ const INSERT_KEY = `
 
 function importKey(tx: Tx, { queue, key, task, forgetAt, state }: KeyEntry): void {
   const { seq, createdAt } = tx.place(task)!;
-  tx.run(INSERT_KEY, tx.queue(queue).id, key, seq, createdAt, forgetAt ?? null, state ?? null);
+  tx.run(INSERT_KEY, tx.queues.getOrMake(queue).id, key, seq, createdAt, forgetAt ?? null, state ?? null);
 }

@@ -30,7 +30,7 @@ import { importRecord } from "./import.ts";
 
 export interface TransferOptions {
   path: string;
-  /** False: a file that is not there is not made. */
+  /** False: a file that does not exist is not created. */
   create?: boolean;
   clock?: Clock;
 }
@@ -47,7 +47,7 @@ const HEADLESS = `
     SELECT 1 FROM lane WHERE lane.queue = waiting.queue AND lane.group_key = waiting.group_key
       AND (coalesce(json_extract(state, '$.holders'), 1) > 0 OR json_extract(state, '$.wakeAt') IS NOT NULL))`;
 
-/** A file's side of export, import and move: synchronous, on a connection of its own. */
+/** Export, import and move of a file: synchronous, on a connection of its own. */
 export class SqliteTransfer implements TransferStore {
   readonly label: string;
   readonly #db: Database;
@@ -58,7 +58,7 @@ export class SqliteTransfer implements TransferStore {
     this.label = resolve(path);
     this.#clock = clock;
     this.#db = openDatabase({ path, create }, clock.read());
-    // Each commit is on disk: there are few of them, and each is large.
+    // Each commit is flushed to disk: they are few and large.
     this.#db.pragma("synchronous = FULL");
     this.#tx = new Tx(this.#db);
   }
@@ -126,9 +126,9 @@ export class SqliteTransfer implements TransferStore {
     this.#commit((tx) => {
       const state = this.#state();
       if (state.kind !== "importing") return;
-      // The heads of these have ended, and nobody has looked since.
+      // Groups whose heads have ended before the export.
       for (const { queue, group_key: key } of tx.all<{ queue: number; group_key: string }>(HEADLESS))
-        fillLane(tx, tx.queueOf(queue), key);
+        fillLane(tx, tx.queues.of(queue), key);
       this.#setState({ kind: "imported", id: state.id });
       tx.finish();
     });
@@ -195,14 +195,14 @@ export class SqliteTransfer implements TransferStore {
 }
 
 function pauseAll(tx: Tx): string[] {
-  const names = [...tx.queues].filter(({ paused }) => !paused).map(({ name }) => name);
+  const names = [...tx.queues.all].filter(({ paused }) => !paused).map(({ name }) => name);
   for (const name of names) setPaused(tx, name, true);
   return names;
 }
 
 function setPaused(tx: Tx, name: string, paused: boolean): void {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return;
   queue.paused = paused;
-  tx.storeQueue(queue);
+  tx.queues.store(queue);
 }

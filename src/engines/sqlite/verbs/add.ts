@@ -11,7 +11,8 @@ import type { RunTask } from "../../../core/run.ts";
 import { enter, type TransitionTask, schedule, watchTtl } from "../line/line.ts";
 import { findBySeq } from "../line/find-task.ts";
 import { isOfRun, joinRun } from "../flows/runs.ts";
-import type { Queue, Tx } from "../transaction/tx.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The verb `add`: the checks of all adds, and the general path (keys, groups, delays, time-to-live, costs). Plain
@@ -28,24 +29,24 @@ export function addTasks(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
   return addChecked(tx, tasks);
 }
 
-/** After what they are added with, which must not change any more whether they fit. */
+/** After the operation that they belong to, which must not change whether they fit. */
 export function addChecked(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
   return tasks.map((task) => addOne(tx, task));
 }
 
 export function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): void {
-  checkPayloads(tasks, (queue) => tx.policy(queue));
+  checkPayloads(tasks, (queue) => tx.queues.policyOf(queue));
   for (const [name, count] of countNew(tasks, (task) => takenKey(tx, task) !== undefined)) {
-    const queue = tx.queueNamed(name);
+    const queue = tx.queues.named(name);
     const maxDepth = queue?.policy.maxDepth ?? null;
-    if (queue && maxDepth !== null) checkDepth(name, tx.depth(queue), count, maxDepth);
+    if (queue && maxDepth !== null) checkDepth(name, tx.counters.depth(queue), count, maxDepth);
   }
 }
 
 const KEY = `
   SELECT task, created_at, state FROM idempotency
   WHERE queue = ? AND key = ? AND (forget_at IS NULL OR forget_at > ?)`;
-// A key whose time has passed gives way to the new task's.
+// An expired key passes to the new task.
 const INSERT_KEY = `INSERT OR REPLACE INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)`;
 const INSERT_TASK = `
   INSERT INTO task (seq, queue, created_at, priority, group_key, expires_at, max_attempts,
@@ -59,19 +60,19 @@ interface KeyRow {
 }
 
 function takenKey(tx: Tx, task: Pick<NewTask, "queue" | "idempotencyKey">): KeyRow | undefined {
-  const queue = tx.queueNamed(task.queue);
+  const queue = tx.queues.named(task.queue);
   return queue && tx.get<KeyRow>(KEY, queue.id, task.idempotencyKey!, tx.now);
 }
 
 function addOne(tx: Tx, task: NewTask): AddedTask {
-  const queue = tx.queue(task.queue);
+  const queue = tx.queues.getOrMake(task.queue);
   const usual = tx.newcomers.take(queue, task);
   const added = usual === undefined ? addUnusual(tx, queue, task) : undefined;
   if (added && "id" in added) return added;
   const seq = usual ?? added!.seq;
   const { now } = tx;
   const id = tx.id(now, seq);
-  tx.flow(queue).added++;
+  tx.counters.flow(queue).added++;
   tx.announce({ type: "task.added", at: now, queue: task.queue, taskId: id });
   if (!added) return { id, queue: task.queue, state: "ready", existing: false };
   watchTtl(tx, added);
@@ -80,7 +81,10 @@ function addOne(tx: Tx, task: NewTask): AddedTask {
   return { id, queue: task.queue, state, existing: false };
 }
 
-/** One that has a key, a group, a time to live, a delay or a cost: the task that has its key, or a row of its own. */
+/**
+ * A task with a key, a group, a time-to-live, a delay or a cost: returns the task that has its key, or writes a new
+ * one.
+ */
 function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | TransitionTask {
   const keyed = task.idempotencyKey !== undefined;
   const taken = keyed && takenKey(tx, task);

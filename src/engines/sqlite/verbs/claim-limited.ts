@@ -16,11 +16,12 @@ import {
 import { type Line, type LineRow, readLine, sizeOf, type Special, specialsOf } from "../line/in-line.ts";
 import { promoteNext, type Started } from "../limits/move-lanes.ts";
 import { takeLine, type Terms } from "../line/take.ts";
-import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /** The general path of `claim`: queues with limits. claim.ts calls it. */
 
-/** Up to `count` tasks, in the queue's order, as far as its limits go. */
+/** Up to `count` tasks in the order of the line, as far as limits allow. */
 export function takeLimited(
   tx: Tx,
   request: ClaimRequest,
@@ -50,7 +51,7 @@ export function takeLimited(
     takeLine(tx, terms, line, specials, outcome);
     if (queue.lanes === COUNTED) promoteNext(tx, queue, terms.session, startedOf(tx, rows, specials));
     room -= rows.length;
-    // Where groups have so many in line and no more, others have come up behind those that were taken.
+    // If groups may have only so many tasks in the line, claims have promoted others.
     if (isCut || !governsGroups(queue.policy)) break;
   }
   if (opens.length > 0) wakeGate(tx, gate, Math.min(...opens, gate.wakeAt ?? opens[0]!));
@@ -69,13 +70,13 @@ interface Seen extends Line {
 }
 
 interface LineWithin extends Seen {
-  /** From when on the one behind them may start. */
+  /** When the next task may start. */
   next: number;
-  /** It ends where the answer is full. */
+  /** The answer size was reached. */
   isCut: boolean;
 }
 
-/** What stands in line now, as far as the rates of the queue let it start; that counts. */
+/** Claims from the line, as far as the rates of the queue allow, and charges them. */
 function lookWithin(
   tx: Tx,
   gate: Gate,
@@ -85,11 +86,11 @@ function lookWithin(
 ): LineWithin {
   const { queue } = gate;
   const { rateLimit } = queue.policy;
-  // One more than may start, where rates decide: when that may is to be known.
+  // One more than may start, if the queue has a rate: to know when that one may.
   const all = rateLimit.length > 0 ? room + 1 : room;
   const most = Math.min(all, roomFor(rateLimit, gate.meter, tx.now) + 1);
   const first = look(tx, queue, request, most, urgentOnly);
-  // What is past its time does not start, and leaves its place to others.
+  // Expired tasks do not start, and make room for others.
   const isShort = most < all && first.specials.some((special) => isOutlived(special.expires_at, tx.now));
   const line = isShort ? look(tx, queue, request, all, urgentOnly) : first;
   const fit = countFitting(line.rows, (row, i) => sizeOf(row, line.specials[i]!), size);
@@ -108,7 +109,7 @@ function look(tx: Tx, queue: Queue, request: ClaimRequest, most: number, urgentO
   return { ...line, specials: specialsOf(tx, line.rows) };
 }
 
-/** How many of the first may start by the rates of their queue, and when the next may. */
+/** How many of the first tasks the queue's rates allow, and when the next may start. */
 function countWithin(
   tx: Tx,
   gate: Gate,
@@ -127,7 +128,7 @@ function countWithin(
   return { count, next: after ? opensFor(tx, gate, after.cost ?? 1) : tx.now };
 }
 
-/** Undefined where a claim would take something, or leave word when to look again. */
+/** Undefined if a claim would take a task, or set a wake time. */
 export function lookAtLimited(tx: Tx, queue: Queue, request: ClaimRequest): { passed: boolean } | undefined {
   const gate = gateOf(tx, queue);
   const { room, urgentOnly, until } = allowanceFor(tx, gate);
@@ -137,7 +138,7 @@ export function lookAtLimited(tx: Tx, queue: Queue, request: ClaimRequest): { pa
   return specials.every((first) => isAwaited(tx, gate, first)) ? { passed } : undefined;
 }
 
-/** It may not start yet, and somebody will look when it may. */
+/** It may not start yet, and a wake time is set. */
 function isAwaited(tx: Tx, gate: Gate, { expires_at: expiresAt, cost }: Special): boolean {
   const at = opensFor(tx, gate, cost ?? 1);
   return !isOutlived(expiresAt, tx.now) && at > tx.now && isWokenBy(gate, at);

@@ -6,7 +6,8 @@ import { lookAtLimited, takeLimited } from "./claim-limited.ts";
 import { readElsewhere, readLine, sizeOf, specialsOf } from "../line/in-line.ts";
 import { sweep, sweepIsDue } from "../line/sweep.ts";
 import { takeLine, type Terms } from "../line/take.ts";
-import type { Queue, Tx } from "../transaction/tx.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The verb `claim`: goes through the queues of a request. line/in-line.ts reads the line and line/take.ts takes from
@@ -23,17 +24,17 @@ export function claim(tx: Tx, request: ClaimRequest): ClaimOutcome {
   }
   for (const name of request.queues) take(tx, turn, name, request.max);
   if (session) signOfLife(tx, session, request, outcome);
-  subtractClaimed(outcome, tx.hint);
+  subtractClaimed(outcome, tx.batch.hint);
   return outcome;
 }
 
-/** The answer, where there is nothing to do: it takes no lock. Undefined where there is. */
+/** The answer if there is nothing to do, which needs no lock; undefined if there is. */
 export function claimNothing(tx: Tx, request: ClaimRequest): ClaimOutcome | undefined {
   if (request.session !== undefined) liveSession(tx, request.session);
   if (sweepIsDue(tx)) return undefined;
   let passed = false;
   for (const name of request.queues) {
-    const queue = tx.queueNamed(name);
+    const queue = tx.queues.named(name);
     if (request.max <= 0 || !queue || queue.paused) continue;
     const line = queue.limited ? lookAtLimited(tx, queue, request) : lookAtNothing(tx, queue, request);
     if (!line) return undefined;
@@ -44,7 +45,7 @@ export function claimNothing(tx: Tx, request: ClaimRequest): ClaimOutcome | unde
 
 const READY_EXISTS = `SELECT 1 FROM ready WHERE queue = ? LIMIT 1`;
 
-/** Undefined where there is something to take. */
+/** Undefined if there is a task to claim. */
 function lookAtNothing(tx: Tx, queue: Queue, { worker }: ClaimRequest): { passed: boolean } | undefined {
   if (tx.get(READY_EXISTS, queue.id)) return undefined;
   const { allowed, passed } = readElsewhere(tx, queue, worker);
@@ -61,7 +62,7 @@ interface SessionRow {
 
 const SESSION = `SELECT id, lease, heartbeat_at, mixed, overdue_at FROM session WHERE id = ?`;
 
-/** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
+/** A session past its lease is refused, even if no sweep has found it yet: its new claims would expire at once. */
 function liveSession(tx: Tx, id: number): SessionRow {
   const session = tx.get<SessionRow>(SESSION, id);
   if (!session || isSilent({ heartbeatAt: session.heartbeat_at, lease: session.lease }, tx.awake))
@@ -71,7 +72,7 @@ function liveSession(tx: Tx, id: number): SessionRow {
 
 const SIGN_OF_LIFE = `UPDATE session SET heartbeat_at = ?, mixed = ?, overdue_at = ? WHERE id = ?`;
 
-/** A queue's lease may be shorter than the time since the last beat, and counts from here. */
+/** The queue's lease may be shorter than the time since the last heartbeat, and counts from now. */
 function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {
   if (outcome.tasks.length === 0) return;
   let { mixed, overdue_at: overdueAt } = session;
@@ -83,10 +84,10 @@ function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome:
     session.heartbeat_at === tx.awake && session.mixed === mixed && session.overdue_at === overdueAt;
   if (same) return;
   tx.run(SIGN_OF_LIFE, tx.awake, mixed, overdueAt, session.id);
-  tx.serving.clear();
+  tx.batch.workers.clear();
 }
 
-/** One call, and what it has got so far. */
+/** One call, and what it has claimed so far. */
 interface Turn {
   request: ClaimRequest;
   session: SessionRow | null;
@@ -98,7 +99,7 @@ interface Turn {
 function take(tx: Tx, turn: Turn, name: string, count: number): void {
   const { request, outcome, size } = turn;
   const room = Math.min(count, request.max - outcome.tasks.length);
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (room <= 0 || size.isFull || !queue || queue.paused) return;
   const terms = termsOf(tx, turn, queue);
   if (queue.limited) return takeLimited(tx, request, terms, room, outcome);

@@ -5,7 +5,8 @@ import { announceTask, returnToLine } from "../line/line.ts";
 import { type Found, findBySeq, remove, takeOut } from "../line/find-task.ts";
 import { revivePart } from "../flows/runs.ts";
 import { DELETE_TIMEOUTS, DELETE_STEPS } from "../flows/steps.ts";
-import type { Queue, Tx } from "../transaction/tx.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 export interface DeadRow {
   task: number;
@@ -37,7 +38,7 @@ interface Letter extends DeadRow {
 
 type After = [diedAt: number, task: number];
 
-/** Those the filter names, the earliest death first; at most `limit` after the given one. */
+/** Those that match the filter, the earliest death first; at most `limit` after the given one. */
 export function deadLetters(
   tx: Tx,
   queue: Queue | undefined,
@@ -55,7 +56,7 @@ export function deadLetters(
   return found;
 }
 
-/** In order, and not yet looked at more closely where there are words to compare. */
+/** In order. Text filters are applied later. */
 function candidates(tx: Tx, queue: Queue, filter: DeadFilter, after: After): Iterable<DeadRow> {
   if (filter.ids) return named(tx, queue, filter.ids, after);
   if (filter.error !== undefined) return tx.each<Letter>(WITH_WORDS, queue.id, ...after);
@@ -73,7 +74,7 @@ function named(tx: Tx, queue: Queue, ids: string[], [diedAt, last]: After): Lett
     .sort((a, b) => a.died_at - b.died_at || a.task - b.task);
 }
 
-/** The words are compared here: SQLite's lower() knows ASCII only. */
+/** Text is compared here, not in SQL: SQLite's lower() knows ASCII only. */
 function matches({ fingerprint, name, message }: Letter, { pattern, error }: DeadFilter): boolean {
   return (
     (pattern === undefined || fingerprint === pattern) &&
@@ -102,7 +103,7 @@ interface Kind {
 }
 
 export function patterns(tx: Tx, { queue: name, by, limit }: Verbs["patterns"]["in"]): DeadPattern[] {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return [];
   const kinds = new Map<string, Kind>();
   let total = 0;
@@ -141,9 +142,9 @@ function* deaths(tx: Tx, queue: Queue, by: PatternKey): Iterable<DeadRow & { pat
   }
 }
 
-// The row is rewritten, payload and all: the one thing that is worth it.
+// This rewrites the whole row with its payload, which only a redrive does.
 const REDRIVE = `UPDATE task SET pos = ?, expires_at = NULL WHERE seq = ?`;
-// Its key stands for it again, unless a newer task has taken that meanwhile.
+// It takes its key back, unless a newer task has it by now.
 const REVIVE_KEY = `
   INSERT INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)
   ON CONFLICT (queue, key) DO UPDATE
@@ -159,11 +160,11 @@ export function redrive(
     const { seq } = task;
     takeOut(tx, task);
     task.pos = ++tx.seq;
-    // Whoever redrives it wants it done, however late.
+    // A redriven task does not expire: whoever redrives it wants it done.
     task.expiresAt = null;
     tx.run(REDRIVE, task.pos, seq);
     if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
-    // What did not come in time may come now.
+    // Timeouts of signals are forgotten: the signal may come now.
     tx.run(fresh ? DELETE_STEPS : DELETE_TIMEOUTS, seq);
     revivePart(tx, seq);
     announceTask(tx, "task.redriven", task, {});
@@ -179,6 +180,6 @@ export function discard(tx: Tx, { queue: name, filter }: Verbs["discard"]["in"])
 }
 
 function lettersToMove(tx: Tx, name: string, filter: DeadFilter): Found[] {
-  const letters = deadLetters(tx, tx.queueNamed(name), filter);
+  const letters = deadLetters(tx, tx.queues.named(name), filter);
   return letters.map(({ task }) => findBySeq(tx, task)!);
 }

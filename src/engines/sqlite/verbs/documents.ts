@@ -28,10 +28,10 @@ export function put(tx: Tx, change: DocumentChange): { before: string | null } {
   const row = tx.get<DocumentRow>(FIND, kind, name);
   const before = row?.value ?? null;
   if (expect !== undefined && expect !== before) return { before };
-  // First: what is refused must leave nothing behind.
-  if (adds) reportAdded(tx.hint, addTasks(tx, fanOut(tx, adds)));
+  // First, because a refusal must leave nothing behind.
+  if (adds) reportAdded(tx.batch.hint, addTasks(tx, fanOut(tx, adds)));
   if (value === null) tx.run(DELETE, kind, name);
-  // The same again is not written: every commit wakes the other processes.
+  // An equal value is not written again: every commit wakes the other processes.
   else if (value !== before || dueAt !== row!.due_at) tx.run(PUT, kind, name, value, dueAt);
   if (event) tx.announce({ ...event, at: tx.now });
   return { before };
@@ -56,7 +56,7 @@ const FIRST = `SELECT min(due_at) AS at FROM document WHERE due_at IS NOT NULL`;
 const DUE = `SELECT kind, name, value FROM document WHERE due_at <= ? ORDER BY due_at, kind, name LIMIT 0 + ?`;
 const NEXT = `SELECT min(due_at) AS at FROM document WHERE due_at > ?`;
 
-/** Those whose time has come, and when that of the next does. */
+/** Documents that are due, and when the next one is. */
 export function dueDocuments(tx: Tx): { due: DueDocument[]; next: number | null } {
   const { at } = tx.get<{ at: number | null }>(FIRST)!;
   if (at === null || at > tx.now) return { due: [], next: at };

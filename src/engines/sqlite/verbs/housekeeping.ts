@@ -7,20 +7,21 @@ import { pruneGates } from "../limits/gates.ts";
 import { pruneLanes } from "../limits/prune-lanes.ts";
 import { keepEnds, pruneRuns } from "../flows/runs.ts";
 import { nextDue, sweep, sweepIsDue } from "../line/sweep.ts";
-import type { Queue, Tx } from "../transaction/tx.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 export function housekeep(tx: Tx): Verbs["housekeep"]["out"] {
   sweep(tx);
   return outlook(tx);
 }
 
-/** The answer, where there is nothing to do: it takes no lock. Undefined where there is. */
+/** The answer if there is nothing to do, which needs no lock; undefined if there is. */
 export function nothingToHousekeep(tx: Tx): Verbs["housekeep"]["out"] | undefined {
   return sweepIsDue(tx) ? undefined : outlook(tx);
 }
 
 const MIXED = `SELECT 1 FROM session WHERE mixed = 1 LIMIT 1`;
-// A session does not end while it holds something, however long it has been silent.
+// A session does not end while it has claims, even without heartbeats.
 const FIRST_OF_SESSION = `
   SELECT min(heartbeat_at + coalesce((SELECT min(claim.lease) FROM claim WHERE claim.session = session.id), lease)) AS at
   FROM session`;
@@ -34,7 +35,7 @@ function outlook(tx: Tx): Verbs["housekeep"]["out"] {
 function untilNext(tx: Tx, document: number | null): number | null {
   const { hand, due: firstDue, elsewhere, ttl, wake } = nextDue(tx);
   const due = firstDue === NEVER ? null : firstDue;
-  // The claims in flight are looked at only where some have a lease that is not their session's.
+  // Claims are scanned only if some have another lease than their session.
   const first = tx.get<{ at: number | null }>(tx.get(MIXED) ? FIRST_OF_SESSION : FIRST_SESSION)!;
   const waits = [
     ...[due, elsewhere, ttl, wake, document].filter((at) => at !== null).map((at) => at - tx.now),
@@ -48,13 +49,13 @@ const FORGET_KEYS = `
     SELECT queue, key FROM idempotency WHERE forget_at <= ? ORDER BY forget_at LIMIT 0 + ?)`;
 const DELETE_FLOW = `DELETE FROM flow WHERE slot <= ?`;
 
-/** Keys that one call forgets: a key past its time is free whether its row is gone or not. */
+/** Keys that one call deletes. An expired key is free even if its row still exists. */
 const KEYS = 10_000;
 
 export function prune(tx: Tx, { limit }: Verbs["prune"]["in"]): { removed: number; more: boolean } {
   let removed = 0;
   let more = false;
-  for (const queue of tx.queues) {
+  for (const queue of tx.queues.all) {
     const doomed = endedToPrune(tx, queue, limit - removed + 1);
     if (doomed.length > limit - removed) {
       more = true;
@@ -82,7 +83,7 @@ const ENDED = `SELECT ended_at, task, state FROM ended WHERE queue = ? ORDER BY 
 
 /** The earliest end first. */
 function endedToPrune(tx: Tx, queue: Queue, limit: number): EndedRow[] {
-  const { done, cancelled, expired } = tx.depth(queue);
+  const { done, cancelled, expired } = tx.counters.depth(queue);
   const ended = done + cancelled + expired;
   const earliest = tx.all<EndedRow>(ENDED, queue.id, limit);
   return pastRetention(earliest, (row) => row.ended_at, queue.policy.retention, { ended, now: tx.now });
@@ -93,7 +94,7 @@ const DELETE_LEDGERS = `DELETE FROM attempt WHERE task IN (${DOOMED})`;
 const DELETE_TASKS = `DELETE FROM task WHERE seq IN (${DOOMED})`;
 const DELETE_ENDED = `DELETE FROM ended WHERE queue = ? AND (ended_at, task) <= (?, ?)`;
 
-/** All at once: as many end as are added, so that this has to keep up with them. Their keys outlive them. */
+/** In bulk: as many tasks end as are added, and this must keep up. Keys live longer than their tasks. */
 function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): void {
   const last = doomed.at(-1);
   if (!last) return;
@@ -101,12 +102,13 @@ function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): void {
   for (const sql of [DELETE_LEDGERS, DELETE_TASKS, DELETE_ENDED]) {
     tx.run(sql, queue.id, last.ended_at, last.task);
   }
-  for (const row of doomed) tx.count(queue, row.state, -1);
+  for (const row of doomed) tx.counters.count(queue, row.state, -1);
 }
 
 const FORGET_LISTENERS = `DELETE FROM listener WHERE until <= ?`;
 const DELETE_EVENTS = `DELETE FROM event WHERE n <= ?`;
-// In a flood most events are only counted. By numbers alone, the important ones among them would be old at once.
+// Above the event bound most events are only counted. If rows were deleted by number alone, the important events
+// among them would be deleted at once.
 const DELETE_OLD_EVENTS = `
   DELETE FROM event WHERE n <= ? AND n <= (SELECT n FROM event ORDER BY n DESC LIMIT 1 OFFSET ?)`;
 
@@ -120,7 +122,7 @@ function pruneEvents(tx: Tx): void {
 const LISTENER = `SELECT until FROM listener WHERE name = ?`;
 const SET_LISTENER = `INSERT OR REPLACE INTO listener (name, until) VALUES (?, ?)`;
 
-/** The answer, where the listener's lease is fresh: it takes no lock. Undefined where it is not. */
+/** The answer if the listener's lease is fresh, which needs no lock; undefined if it is not. */
 export function listenOnly(
   tx: Tx,
   { listener, after, limit }: Verbs["listen"]["in"],
@@ -129,7 +131,7 @@ export function listenOnly(
   return row && isFresh(tx, row.until) ? tx.events.after(after ?? tx.event, limit) : undefined;
 }
 
-/** Written down now and then only: every commit wakes the other processes, and their listeners. */
+/** Renewed now and then only: every commit wakes the other processes and their listeners. */
 function isFresh(tx: Tx, until: number): boolean {
   return until - tx.awake > (BOUNDS.listenerLease * 2) / 3;
 }
@@ -139,7 +141,7 @@ export function listen(tx: Tx, { listener, after, limit }: Verbs["listen"]["in"]
   if (!row) tx.listeners++;
   if (!row || !isFresh(tx, row.until)) tx.run(SET_LISTENER, listener, tx.awake + BOUNDS.listenerLease);
   const page = tx.events.after(after ?? tx.event, limit);
-  // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
+  // The listener had expired, so events since then were not written. It gets a gap.
   return !row && after !== null ? { ...page, missed: Math.max(page.missed, 1) } : page;
 }
 

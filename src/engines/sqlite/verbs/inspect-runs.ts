@@ -37,7 +37,7 @@ export function inspectRun(
   };
 }
 
-// In the order of their ids, which is that of their beginnings. A pipeline among many others is found by reading past these.
+// Ordered by id, which is the order of their beginnings. Runs of other pipelines are read and skipped.
 const RUNS = `SELECT id, created_at, pipeline, stages, dead, state, ended_at FROM run WHERE pipeline = ? AND id < ? ORDER BY id DESC LIMIT 0 + ?`;
 
 export function listRuns(
@@ -78,7 +78,7 @@ export function endsOfRuns(tx: Tx, ids: string[]): (TaskEnd | "pending" | "missi
     if (!run) return "missing";
     const state = stateOfRun(run);
     if (state === "running") return "pending";
-    // The first in order, of several.
+    // The first of several, in order.
     const dead = state === "dead" ? tx.get<{ task: number }>(DEAD, run.id) : undefined;
     const error = dead ? lastAttempt(tx, dead.task)!.error : null;
     return { id, state, result: bodyFrom(run.result), error };

@@ -35,7 +35,8 @@ import { findTask, type Found } from "../line/find-task.ts";
 import { placeOf } from "../flows/runs.ts";
 import { countWorkers } from "./sessions.ts";
 import { readPage } from "../statements/read-page.ts";
-import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 export function get(tx: Tx, { id }: Verbs["get"]["in"]): TaskRecord {
   return record(tx, knownTask(tx, id));
@@ -52,7 +53,7 @@ interface PayloadRow {
   content_type: string | null;
   headers: string | null;
   cost: number | null;
-  /** Of a preview: the bytes of the whole. */
+  /** For a preview: the bytes of the whole value. */
   size?: number;
 }
 
@@ -67,7 +68,7 @@ const END = `
   SELECT ended_at, result FROM ended WHERE task = ?
   UNION ALL
   SELECT died_at, NULL FROM dead WHERE task = ?`;
-// The length is in the row's header: what is not shown of a large value need not be read for that.
+// The length is in the row's header: the rest of a large value is not read.
 const beginningOf = (column: string): string => `
   CASE WHEN octet_length(${column}) > ${LIMITS.previewAbove} THEN substr(${column}, 1, ${LIMITS.preview}) ELSE ${column} END AS ${column},
   octet_length(${column}) AS size`;
@@ -75,7 +76,7 @@ const PAYLOAD_PREVIEW = PAYLOAD.replace("data", beginningOf("data"));
 const END_PREVIEW = END.replace("result", beginningOf("result")).replace("NULL", "NULL, NULL");
 const PROGRESS = `SELECT progress, note FROM claim WHERE task = ?`;
 
-/** As a list shows it, payloads and results come as their beginning where they are large. */
+/** For a list, large payloads and results are cut to their beginning. */
 export function record(tx: Tx, task: Found, payloads: Payloads = "full"): TaskRecord {
   const { place } = task;
   const { state } = place;
@@ -117,7 +118,7 @@ export function record(tx: Tx, task: Found, payloads: Payloads = "full"): TaskRe
   };
 }
 
-/** To be judged: only the result of the attempt that is named. */
+/** For a verifier: only the result of the attempt that is named. */
 export function verifying(tx: Tx, { id, fence }: Verified): { task: TaskRecord; result: Body | null } {
   const task = findTask(tx, id);
   const held = task && findVerifying(tx, task.seq);
@@ -179,7 +180,7 @@ const SUCCESS = `
   SELECT attempt, fence, worker, started_at, ended_at, 'done' AS outcome, NULL AS name
   FROM ended WHERE task = ? AND state = 'done'`;
 
-/** Oldest first; a success is in the row of the task's end. */
+/** Oldest first. A success is part of the row in `ended`. */
 export function ledger(tx: Tx, seq: number): Attempt[] {
   return [...tx.all<AttemptRow>(LEDGER, seq), ...tx.all<AttemptRow>(SUCCESS, seq)].map(attemptFrom);
 }
@@ -221,7 +222,7 @@ const FLOW = `
   FROM flow WHERE queue = ? AND slot > ?`;
 
 export function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): QueueStats {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   const workers = countWorkers(tx, name);
   if (!queue)
     return { queue: name, exists: false, paused: false, ...NO_FIGURES, workers, serviceTimes: null };
@@ -244,7 +245,7 @@ const NO_FIGURES = {
 
 /** Without the number of its workers: a caller with many queues counts them for all. */
 export function figuresOf(tx: Tx, queue: Queue): Omit<QueueFigures, "workers"> {
-  const depth = tx.depth(queue);
+  const depth = tx.counters.depth(queue);
   const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
   return {
     depth,
@@ -271,7 +272,7 @@ const FIRST_ELSEWHERE = `SELECT min(task) AS task FROM ready_elsewhere WHERE que
 const FIRST_STICKY = `SELECT min(task) AS task FROM ready_sticky WHERE queue = ?`;
 const CREATED_AT = `SELECT created_at FROM task WHERE seq = ?`;
 
-/** Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth. */
+/** Goes from rank to rank, so that the cost depends on the number of priorities, not on the depth. */
 function oldestAge(tx: Tx, queue: Queue): number | null {
   const moved = tx.get<{ task: number | null }>(FIRST_MOVED, queue.id)!.task;
   const elsewhere = tx.get<{ task: number | null }>(FIRST_ELSEWHERE, queue.id)!.task;

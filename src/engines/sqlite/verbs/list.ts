@@ -6,12 +6,13 @@ import { deadLetters } from "./dead.ts";
 import { record } from "./inspect.ts";
 import { findBySeq } from "../line/find-task.ts";
 import { readPage } from "../statements/read-page.ts";
-import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /** Tasks of one state, page by page. */
 
 interface Page {
-  /** The page's tasks and one, if there is one more; `key` is where each is in the order. */
+  /** The tasks of the page, and one more if there is one; `key` is the position of each in the order. */
   rows: { task: number; key: SortKey }[];
 }
 
@@ -21,7 +22,7 @@ export function list(
   { queue: name, state, filter, after, limit, payloads = "preview" }: ListRequest,
 ): { tasks: TaskRecord[]; next: string | null } {
   const start = after === undefined ? undefined : parseCursor(after, taskKeyTypes(state));
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return { tasks: [], next: null };
   const { rows } = filter
     ? deadPage(tx, queue, filter, start, limit + 1)
@@ -33,7 +34,7 @@ export function list(
 
 type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Page;
 
-/** Below every number that a key holds. */
+/** Below every number of a key. */
 const FIRST = Number.MIN_SAFE_INTEGER;
 
 const READY = `

@@ -12,7 +12,7 @@ import { STEPPED } from "../statements/special.ts";
 import { keepStep } from "../flows/steps.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** What a handler leaves for its next run, and how a task waits for a word from outside. */
+/** Steps, signals and parking. */
 
 const MARK_CLAIM = `UPDATE claim SET special = special | ${STEPPED} WHERE task = ?`;
 const MARK_VERIFYING = `UPDATE verifying SET special = special | ${STEPPED} WHERE task = ?`;
@@ -29,7 +29,7 @@ const SIZE = `
   SELECT count(*) AS count, coalesce(sum(octet_length(value)), 0) AS bytes FROM step
   WHERE task = ? AND kind <> 'feedback' AND (kind, name) <> (?, ?)`;
 
-/** Beside all the others; one of the same kind and name is replaced. */
+/** Counts the other steps. One of the same kind and name is replaced. */
 function checkRoom(tx: Tx, seq: number, name: string, value: Body | null, kind: Step["kind"] = "step"): void {
   const others = tx.get<{ count: number; bytes: number }>(SIZE, seq, kind, name)!;
   const count = others.count + 1;
@@ -59,7 +59,7 @@ export function park(tx: Tx, task: Held, { signal, timeout }: Settlement & { kin
 
 const HEARD = `SELECT 1 FROM step WHERE task = ? AND kind IN ('signal', 'timeout') AND name = ?`;
 
-/** Of the signal: that it came, or that it did not come in time. */
+/** Whether the signal has come, or its timeout. */
 function hasHeard(tx: Tx, seq: number, name: string): boolean {
   return tx.get(HEARD, seq, name) !== undefined;
 }

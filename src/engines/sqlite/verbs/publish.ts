@@ -8,14 +8,14 @@ export function publish(tx: Tx, { message }: Verbs["publish"]["in"]): AddedTask[
   return addTasks(tx, fanOut(tx, [message]));
 }
 
-/** The tasks that are to be added: a message becomes one for each subscription. */
+/** The tasks to add: one for each subscription that the topic reaches. */
 export function fanOut(tx: Tx, additions: Addition[]): NewTask[] {
   return additions.flatMap((addition) => {
     if (!("topic" in addition)) return [addition];
     const reached = tx.topics.reachedBy(tx, addition.topic);
     return copiesOf(
       addition,
-      reached.map(({ queue }) => tx.queueOf(queue).name),
+      reached.map(({ queue }) => tx.queues.of(queue).name),
     );
   });
 }

@@ -10,14 +10,15 @@ import { notify } from "../line/sweep.ts";
 import { figuresOf } from "./inspect.ts";
 import { workersByQueue } from "./sessions.ts";
 import { unsubscribeQueue } from "../transaction/topics.ts";
-import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 export function declare(
   tx: Tx,
   { queue: name, policy, force = false, create = false }: Verbs["declare"]["in"],
 ): Declared {
-  const isNew = tx.queueNamed(name) === undefined;
-  const queue = tx.queue(name);
+  const isNew = tx.queues.named(name) === undefined;
+  const queue = tx.queues.getOrMake(name);
   if (create && !isNew)
     return { policy: queue.policy, outcome: differs(queue.named, policy) ? "refused" : "unchanged" };
   const apply = force || (Object.keys(policy).length > 0 && !isDeclared(queue.declared, policy));
@@ -28,7 +29,7 @@ export function declare(
   queue.named = named;
   queue.policy = resolvePolicy(named);
   if (!force) queue.declared = withDeclared(queue.declared, policy);
-  tx.storeQueue(queue);
+  tx.queues.store(queue);
   if (changed) {
     tx.announce({ type: "queue.updated", at: tx.now, queue: name });
     adoptPolicy(tx, queue, before);
@@ -37,10 +38,10 @@ export function declare(
 }
 
 export function pause(tx: Tx, { queue: name, paused }: Verbs["pause"]["in"]): { changed: boolean } {
-  const queue = tx.queue(name);
+  const queue = tx.queues.getOrMake(name);
   if (queue.paused === paused) return { changed: false };
   queue.paused = paused;
-  tx.storeQueue(queue);
+  tx.queues.store(queue);
   tx.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
   if (!paused) hintLine(tx, queue);
   return { changed: true };
@@ -56,7 +57,7 @@ export function queues(
   const names = only === undefined ? tx.all<{ name: string }>(NAMES, start, limit + 1) : [{ name: only }];
   const workers = stats ? workersByQueue(tx) : undefined;
   const found = names
-    .flatMap(({ name }) => tx.queueNamed(name) ?? [])
+    .flatMap(({ name }) => tx.queues.named(name) ?? [])
     .map((queue) => summaryOf(tx, queue, workers));
   return pageOf(found, limit, { sizeOf: sizeOfRow, keyOf: ({ name }) => [name] });
 }
@@ -80,7 +81,7 @@ const PENDING_READY = `
 const cameBefore = (table: "ready" | "ready_elsewhere" | "ready_sticky"): string => `
     SELECT task, rank, ${table}.pos AS pos FROM ${table} CROSS JOIN task ON task.seq = ${table}.task
     WHERE ${table}.queue = :queue AND coalesce(task.pos, task.seq) <= :last`;
-// Where groups take turns, a place in line does not say when its task came.
+// If groups rotate, the position in the line does not tell when a task was added.
 const PENDING_TURNS = `
   SELECT task FROM (${cameBefore("ready")}
     UNION ALL ${cameBefore("ready_elsewhere")}
@@ -92,13 +93,13 @@ export function purge(
   { queue: name, upTo, limit }: Verbs["purge"]["in"],
 ): { removed: number; upTo: number; more: boolean } {
   const last = upTo ?? tx.seq;
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return { removed: 0, upTo: last, more: false };
   const doomed = nextToPurge(tx, queue, last, limit + 1);
   const more = doomed.length > limit;
   if (more) doomed.pop();
   for (const seq of doomed) remove(tx, findBySeq(tx, seq)!);
-  if (doomed.length > 0) tx.hint.ended = true;
+  if (doomed.length > 0) tx.batch.hint.ended = true;
   if (!more) tx.announce({ type: "queue.purged", at: tx.now, queue: name });
   return { removed: doomed.length, upTo: last, more };
 }
@@ -115,7 +116,7 @@ function nextToPurge(tx: Tx, { id, lanes }: Queue, last: number, limit: number):
   return rows.map((row) => row.task);
 }
 
-/** Tasks, of any queue, that one call of drop looks at: tasks have no index by queue, which every add would pay for. */
+/** Tasks of any queue that one call of drop reads. Tasks have no index by queue: every add would pay for it. */
 const LOOK = 50_000;
 
 const TASKS_FROM = `
@@ -135,7 +136,7 @@ export function drop(
   tx: Tx,
   { queue: name, limit }: Verbs["drop"]["in"],
 ): { removed: number; more: boolean } {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return { removed: 0, more: false };
   unsubscribeQueue(tx, queue);
   const { doomed, more } = nextToDrop(tx, queue, limit);
@@ -144,19 +145,19 @@ export function drop(
     if (task.place.state === "claimed") notify(tx, "lost", task.place.held);
     remove(tx, task);
   }
-  if (doomed.length > 0) tx.hint.ended = true;
+  if (doomed.length > 0) tx.batch.hint.ended = true;
   if (!more) {
-    tx.flush();
+    tx.counters.flush();
     for (const sql of DELETE_QUEUE) tx.run(sql, queue.id);
     tx.dropping.delete(queue.id);
     tx.prunedLanes.delete(queue.id);
-    tx.forgetQueue(queue);
+    tx.queues.remove(queue);
     tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
   }
   return { removed: doomed.length, more };
 }
 
-/** The first tasks of the queue, in order of arrival; where the last call stopped looking is remembered. */
+/** The first tasks of the queue, in the order of arrival. It continues where the last call stopped. */
 function nextToDrop(tx: Tx, queue: Queue, limit: number): { doomed: number[]; more: boolean } {
   const from = tx.dropping.get(queue.id) ?? 0;
   const doomed = tx.all<{ seq: number }>(TASKS_FROM, from, LOOK, queue.id, limit + 1).map((row) => row.seq);

@@ -9,7 +9,8 @@ import { type ClaimRow, heldFrom } from "../line/held.ts";
 import { settleAs } from "./settle.ts";
 import { disownAll, endOverdue, forgetSession, expireClaim, stopServing } from "../line/sweep.ts";
 import { readPage } from "../statements/read-page.ts";
-import { COUNTED, type Tx } from "../transaction/tx.ts";
+import { COUNTED } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 const INSERT_SESSION = `
   INSERT INTO session (id, worker, info, lease, joined_at, heartbeat_at, mixed) VALUES (?, ?, ?, ?, ?, ?, 0)`;
@@ -19,8 +20,8 @@ export function join(tx: Tx, { worker, lease }: Verbs["join"]["in"]): { session:
   const session = ++tx.session;
   tx.run(INSERT_SESSION, session, worker.id, JSON.stringify(worker), lease, tx.now, tx.awake);
   for (const queue of worker.queues) tx.run(INSERT_SERVING, queue, session);
-  tx.serving.clear();
-  if (lease <= 0) tx.swept = false;
+  tx.batch.workers.clear();
+  tx.batch.noteDue(tx.now + lease);
   tx.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
   return { session };
 }
@@ -47,7 +48,8 @@ const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
 
 export function heartbeat(tx: Tx, { sessions }: Verbs["heartbeat"]["in"]): { notices: Notice[] } {
   const notices = fetchNotices(tx, sessions);
-  // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
+  // All heartbeats first, so that every session counts as live when overdue tasks of another one are retried
+  // elsewhere.
   const live = sessions.filter((id) => beatOne(tx, id));
   for (const id of sessions) if (!live.includes(id)) notices.push({ session: id, kind: "gone" });
   for (const id of live) notices.push(...overdueOf(tx, id));
@@ -67,7 +69,7 @@ function fetchNotices(tx: Tx, sessions: number[]): Notice[] {
     }));
 }
 
-/** Answers whether there is such a session. */
+/** Returns whether the session exists. */
 function beatOne(tx: Tx, id: number): boolean {
   const session = tx.get<BeatingSession>(SESSION, id);
   if (!session) return false;
@@ -76,7 +78,7 @@ function beatOne(tx: Tx, id: number): boolean {
   return true;
 }
 
-// Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
+// Scans all claims. Only for a session with claims whose lease is longer than its own.
 const LONGER = `SELECT 1 FROM claim WHERE session = ? AND lease > ? LIMIT 1`;
 
 /** Ends the claims that passed their timeout. */
@@ -94,7 +96,7 @@ function overdueOf(tx: Tx, id: number): Notice[] {
 }
 
 function write(tx: Tx, id: number, from: BeatingSession, to: BeatingSession): void {
-  tx.serving.clear();
+  tx.batch.workers.clear();
   const { heartbeat_at: heartbeatAt, mixed, overdue_at: overdueAt } = to;
   if (from.heartbeat_at === heartbeatAt && from.mixed === mixed && from.overdue_at === overdueAt) return;
   tx.run(BEAT, heartbeatAt, mixed, overdueAt, id);
@@ -130,12 +132,12 @@ export function rejoin(
   tx.run(RENUMBER_CLAIMS, session, old);
   tx.run(RENUMBER_NOTICES, session, old);
   for (const name of (JSON.parse(row.info) as WorkerInfo).queues) {
-    const queue = tx.queueNamed(name);
+    const queue = tx.queues.named(name);
     if (queue?.lanes !== COUNTED) continue;
     tx.run(RENUMBER_LANES, session, queue.id, old);
     renumberSticky(tx, queue, old, session);
   }
-  tx.serving.clear();
+  tx.batch.workers.clear();
   const held = new Set(tx.all<ClaimRow>(HELD, session).map(({ fence }) => fence));
   reconcile(tx, { session, fences });
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
@@ -149,7 +151,7 @@ export function retire(tx: Tx, { session: id }: Verbs["retire"]["in"]): null {
 export function leave(tx: Tx, { session: id, lost = false }: Verbs["leave"]["in"]): { released: number } {
   const session = tx.get<{ worker: string }>(WORKER, id);
   if (!session) return { released: 0 };
-  // The session goes first: a worker that stops is no longer one that could take a task over.
+  // The session is deleted first: a worker that stops cannot take a task over.
   const queues = forgetSession(tx, id);
   const held = tx.all<ClaimRow>(HELD, id);
   for (const row of held) {

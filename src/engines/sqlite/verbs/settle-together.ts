@@ -6,7 +6,8 @@ import { freeGroups, startKeyWindows } from "../line/end-together.ts";
 import { bringsUp, goOnTogether, turnsOf } from "../flows/continue-runs.ts";
 import { GROUPED, KEYED, STEPPED, TOLD } from "../statements/special.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
-import { isVerified, type Tx } from "../transaction/tx.ts";
+import { isVerified } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /** The fast path of `settle`: the acks of a batch that follow each other, in bulk. batch/store.ts calls it. */
 
@@ -19,9 +20,9 @@ export interface Success {
 }
 
 /**
- * Settles successes that follow each other all at once, from `from` on; answers none where there are none.
- * Those that are cancelled or do not hold are settled `alone`; since nothing is added by any of them, the order makes
- * no difference.
+ * Settles successes that follow each other in bulk, from index `from` on; returns none if there are none. Cancelled
+ * tasks and lost claims are settled by `alone`, one by one. None of these acks adds tasks, so their order does not
+ * matter.
  */
 export function settleTogether(
   tx: Tx,
@@ -30,7 +31,7 @@ export function settleTogether(
   alone: (op: Op<"settle">) => Outcome,
 ): Outcome[] {
   const successes = successesFrom(tx, ops, from);
-  // Plain tasks first, whatever stands between them: those of runs are none, and plain ones need not look for any.
+  // Plain tasks first, whatever is between them: they are of no run, and need no lookup.
   for (const run of runsOf(successes)) endRun(tx, run);
   const rest = successes.filter(({ settled }) => !settled);
   if (tx.hasRuns) return inOrder(successes, rest, settleInTurn(tx, rest, alone));
@@ -56,7 +57,7 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
     const place = tx.place(op.id);
     if (!place || seen.has(place.seq) || each || next || op.spent !== undefined || (adds && adds.length > 0))
       break;
-    if (result !== null && isLarger(result, tx.traits.leastPayload)) break;
+    if (result !== null && isLarger(result, tx.queues.traits.leastPayload)) break;
     seen.add(place.seq);
     successes.push({ op, seq: place.seq, fence: op.fence, result, settled: false });
   }
@@ -64,8 +65,8 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
 }
 
 /**
- * Where there are runs: successes that lead to the next stage and no further are settled together with the others, and what
- * they add is added in their order. Whatever else comes between them is settled in its turn.
+ * If there are runs: successes that only lead to the next stage are settled in bulk too, and the next tasks are added
+ * in their order. All others are settled in turn.
  */
 function settleInTurn(
   tx: Tx,
@@ -110,16 +111,16 @@ function announceDone(tx: Tx, successes: readonly Success[]): void {
     const ends = new Map(tx.rows<EndedRow>(ENDED(chunk.length), ...seqs).map((row) => [row[0], row]));
     for (const seq of seqs) {
       const [, queue, worker, attempt, createdAt] = ends.get(seq)!;
-      const about = { queue: tx.queueOf(queue).name, taskId: tx.id(createdAt, seq), worker, attempt };
+      const about = { queue: tx.queues.of(queue).name, taskId: tx.id(createdAt, seq), worker, attempt };
       tx.announce({ type: "task.done", at: tx.now, ...about });
     }
   }
 }
 
-/** Fewer than this are not worth three statements of their own. */
+/** Fewer are not worth three statements. */
 const SHORTEST_RUN = 8;
 
-/** Tasks that were claimed one after the other and have no result differ by their numbers alone. */
+/** Tasks that were claimed one after the other and have no result: only their numbers differ. */
 function runsOf(successes: readonly Success[]): Success[][] {
   const runs: Success[][] = [];
   let run: Success[] = [];
@@ -151,13 +152,13 @@ const END_RUN = `
   SELECT task, queue, 'done', ?, started_at, failures + 1, fence, worker FROM claim WHERE task BETWEEN ? AND ?`;
 const DELETE_RUN = `DELETE FROM claim WHERE task BETWEEN ? AND ?`;
 
-/** In SQL alone, where all of them hold and are of one queue; else it leaves them. */
+/** In SQL alone, if all claims are valid and of one queue; otherwise it does nothing. */
 function endRun(tx: Tx, run: readonly Success[]): void {
   const { seq, fence } = run[0]!;
   const last = seq + run.length - 1;
   const found = tx.get<RunRow>(RUN, tx.now, seq, last, fence - seq)!;
   if (found.count !== run.length || found.first !== found.last) return;
-  if (isVerified(tx.queueOf(found.first))) return;
+  if (isVerified(tx.queues.of(found.first))) return;
   tx.run(END_RUN, tx.now, seq, last);
   tx.run(DELETE_RUN, seq, last);
   countDone(tx, found.first, run.length, found.service);
@@ -172,13 +173,13 @@ const END_STRETCH = `
   SELECT task, queue, 'done', ?, started_at, failures + 1, fence, worker ${STRETCH}`;
 const DELETE_STRETCH = `DELETE ${STRETCH}`;
 
-/** Claims of others that lie between are looked at too: so many for each of ours are bearable. */
+/** Claims between them are read too. So many for each settled claim still pay. */
 const WIDEST_STRETCH = 64;
 
 /**
- * Tasks that were claimed one after the other, and were not added so: of several priorities, or after others were taken.
- * Values that are passed cost more than rows that are read: without this, tasks of ten priorities are drained at 0.68 to 0.92 of the
- * speed. Answers whether it is one, and they have ended.
+ * Tasks that were claimed one after the other, but not added so: of several priorities, or after others were claimed.
+ * Values that are passed cost more than rows that are read: without this, tasks of ten priorities are drained at 0.68
+ * to 0.92 of the speed. Returns whether the tasks are of this kind, and were settled.
  */
 function endStretch(tx: Tx, successes: readonly Success[]): boolean {
   const count = successes.length;
@@ -224,20 +225,20 @@ const CLAIMS = sized(
 
 type Claim = [task: number, queue: number, fence: number, cancelled: number, special: number];
 
-/** Those whose end this is; the others wait for a verdict, or are one, and are settled one by one. */
+/** Those that end. The others wait for a verdict, or are one, and are settled one by one. */
 function usual(tx: Tx, successes: readonly Success[]): readonly Success[] {
-  if (!tx.traits.hasVerified && !tx.traits.hasTurns) return successes;
+  if (!tx.queues.traits.hasVerified && !tx.queues.traits.hasTurns) return successes;
   const claims = new Map<number, Claim>();
   for (const seqs of chunks(successes.map(({ seq }) => seq)))
     for (const row of tx.rows<Claim>(CLAIMS(seqs.length), ...seqs)) claims.set(row[0], row);
   const holds = ({ seq, fence }: Success): boolean => {
     const claim = claims.get(seq);
-    return claim !== undefined && claim[2] === fence && claim[3] === 0 && !isVerified(tx.queueOf(claim[1]));
+    return claim !== undefined && claim[2] === fence && claim[3] === 0 && !isVerified(tx.queues.of(claim[1]));
   };
   const ending = successes.filter(holds);
   if (ending.length === successes.length) return ending;
-  // Where groups take turns, the order of all ends tells their places: then they are settled in their order too.
-  return ending.filter(({ seq }) => !bringsUp(tx.queueOf(claims.get(seq)![1]), claims.get(seq)![4]));
+  // If groups rotate, the order of the ends decides positions: then all are settled in order.
+  return ending.filter(({ seq }) => !bringsUp(tx.queues.of(claims.get(seq)![1]), claims.get(seq)![4]));
 }
 
 function endAll(tx: Tx, successes: readonly Success[]): void {
@@ -261,7 +262,7 @@ function endAll(tx: Tx, successes: readonly Success[]): void {
   for (const each of successes) each.settled = settled.has(each.seq);
 }
 
-/** As they were settled: SQLite answers in an order of its own. */
+/** In the order of the settlements: SQLite returns rows in any order. */
 function inTheirOrder(
   successes: readonly Success[],
   seqs: readonly number[],
@@ -274,11 +275,11 @@ function inTheirOrder(
 }
 
 function countDone(tx: Tx, id: number, count: number, serviceMs: number): void {
-  const queue = tx.queueOf(id);
-  tx.count(queue, "claimed", -count);
-  tx.count(queue, "done", count);
-  const flow = tx.flow(queue);
+  const queue = tx.queues.of(id);
+  tx.counters.count(queue, "claimed", -count);
+  tx.counters.count(queue, "done", count);
+  const flow = tx.counters.flow(queue);
   flow.done += count;
   flow.serviceMs += serviceMs;
-  if (queue.policy.maxConcurrency !== null) tx.hintReady(queue, count);
+  if (queue.policy.maxConcurrency !== null) tx.batch.hintReady(queue, count);
 }

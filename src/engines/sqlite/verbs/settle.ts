@@ -36,10 +36,11 @@ export function settle(
 ): { state: TaskState } {
   const task = heldTask(tx, id, fence);
   if (spent !== undefined) task.spent = spent;
-  const { ended } = tx.hint;
+  const { ended } = tx.batch.hint;
   const state = settleAs(tx, task, settlement);
-  // Whoever settles a task is told its state, and need not be hinted at it. One that asks for a verdict may end another one.
-  if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue.name)) delete tx.hint.ended;
+  // The caller learns the state from the answer, and needs no hint. A verdict may end another task.
+  if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue.name))
+    delete tx.batch.hint.ended;
   return { state };
 }
 
@@ -75,7 +76,7 @@ function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" 
   dropClaim(tx, task);
   endDone(tx, task, result);
   continueRun(tx, task, result, next);
-  if (added.length > 0) reportAdded(tx.hint, addChecked(tx, added));
+  if (added.length > 0) reportAdded(tx.batch.hint, addChecked(tx, added));
   return "done";
 }
 
@@ -108,13 +109,13 @@ function settleRelease(
 const EXTEND = `UPDATE claim SET deadline = ? WHERE task = ?`;
 const SOONER = `UPDATE session SET overdue_at = ? WHERE id = ? AND (overdue_at IS NULL OR overdue_at > ?)`;
 
-/** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
+/** Fenced. Sets, from now, the lease of a manual claim, or the timeout of a worker's claim. */
 export function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]): null {
   const task = heldTask(tx, id, fence);
   const deadline = tx.awake + lease;
   tx.run(EXTEND, deadline, task.seq);
   if (task.session !== null) tx.run(SOONER, deadline, task.session, deadline);
-  else if (lease <= 0) tx.swept = false;
+  else tx.batch.noteDue(tx.now + lease);
   return null;
 }
 

@@ -1,10 +1,11 @@
 import type { Verbs } from "../../../engine/engine.ts";
 import { gateOf, hintLine, saveGate } from "../limits/gates.ts";
 import { LaneChanges } from "../limits/lanes.ts";
-import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 export function unhold(tx: Tx, { queue: name, groupKey: key }: Verbs["unhold"]["in"]): { lifted: boolean } {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return { lifted: false };
   return { lifted: key === undefined ? unholdQueue(tx, queue) : unholdLane(tx, queue, key) };
 }
