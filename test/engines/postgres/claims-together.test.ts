@@ -32,13 +32,13 @@ test("claims of one batch are served in their order", async () => {
   expect(await claim()).toEqual(["1", "2", undefined]);
 });
 
-test("the first is served first, also where a queue has changed meanwhile", async () => {
+test("the first claim of a batch is served first, even if a queue has changed", async () => {
   const { there, claim } = await prepare();
   await run(there, { verb: "add", tasks: [named("1"), { queue: "new", data: "0" }] });
   expect(await claim()).toEqual(["1", undefined, undefined]);
 });
 
-test("the first is served first, also where another's transaction has brought the task", async () => {
+test("the first claim of a batch is served first, even if a caller's transaction added the task", async () => {
   const { place, there, claim } = await prepare();
   const client = await place.client();
   await client.query("BEGIN");
@@ -47,14 +47,14 @@ test("the first is served first, also where another's transaction has brought th
   expect(await claim()).toEqual(["1", undefined, undefined]);
 });
 
-test("the first is served first, also where something is due", async () => {
+test("the first claim of a batch is served first, even if something is due", async () => {
   const { here, claim } = await prepare();
   await run(here, { verb: "add", tasks: [{ ...named("1"), delay: 1 }, named("2")] });
   await sleep(20);
   expect(await claim()).toEqual(["1", "2", undefined]);
 });
 
-test("one whose worker has failed a task leaves it to the next", async () => {
+test("a claim of a worker that failed a task leaves it to the next claim of the batch", async () => {
   const { here, claims, claim } = await prepare();
   await addTo(here, "1");
   const [task] = await claimAll(here, claims[0]);
@@ -62,14 +62,14 @@ test("one whose worker has failed a task leaves it to the next", async () => {
   expect(await claim()).toEqual([undefined, "1", undefined]);
 });
 
-test("one whose session has ended is refused, and the others are served", async () => {
+test("a claim whose session has ended is refused, and the others of its batch are served", async () => {
   const { here, claims, claim } = await prepare();
   await run(here, { verb: "leave", session: claims[1]!.session! });
   await addTo(here, "1", "2");
   expect(await claim()).toEqual(["1", "CLAIM_LOST", "2"]);
 });
 
-test("one that is not as usual is served between the others, and so is one that is there twice", async () => {
+test("a claim on the general path, and one that is repeated, are served in order", async () => {
   const { here, claims, claim } = await prepare();
   const [first, second, third] = claims;
   await addTo(here, "1", "2", "3", "4");
@@ -77,7 +77,7 @@ test("one that is not as usual is served between the others, and so is one that 
   expect(await claim([first!, unusual, third!, third!])).toEqual(["1", "2", "3", "4"]);
 });
 
-test("what was settled and given back before them in the same batch is there for them", async () => {
+test("claims find tasks that the same batch released before", async () => {
   const { here, claims } = await prepare();
   await addTo(here, "1", "2");
   const [one, two] = await claimAll(here);

@@ -75,7 +75,7 @@ test("events above the rate are counted and not written", async () => {
   expect([events.length, missed]).toEqual([BOUNDS.eventBurst, count - BOUNDS.eventBurst]);
 });
 
-test("many successes are settled together while somebody listens", async () => {
+test("successes are settled in bulk while a process listens", async () => {
   const { engine: watched, start } = await listening();
   const unwatched = await (await ground()).engine();
   const settleMany = async (engine: Engine): Promise<number> => {
@@ -91,7 +91,7 @@ test("many successes are settled together while somebody listens", async () => {
   expect(types.filter((type) => type === "task.done")).toHaveLength(300);
 });
 
-test("successes settled together are told in their order, those of groups and with keys too", async () => {
+test("events of successes settled in bulk are in order, those with groups and keys too", async () => {
   const { engine, start } = await listening();
   await run(engine, {
     verb: "add",

@@ -91,7 +91,7 @@ async function expectEachOnce(dibs: Dibs, { ids, runs }: Worked): Promise<void> 
   expect(depth).toMatchObject({ done: ids.size, ready: 0, claimed: 0, scheduled: 0, dead: 0 });
 }
 
-test("connections that an administrator ends are made anew, and nothing is lost or done twice", async () => {
+test("connections that an administrator ends are opened again, and nothing is lost or done twice", async () => {
   const { url, open: openHere, client, schema } = await ground();
   const dibs = await openHere({}, named(url, schema));
   const admin = await client();
@@ -105,7 +105,7 @@ test("connections that an administrator ends are made anew, and nothing is lost 
   await expectEachOnce(dibs, worked);
 });
 
-test("a server that ends and comes back is used again, and workers go on", async () => {
+test("workers continue after a restart of the server", async () => {
   const postgres = await server();
   const dibs = await open(postgres.url);
   onTestFinished(() => dibs.close());
@@ -200,7 +200,7 @@ async function cutAtCommit(proxy: Proxy): Promise<void> {
   proxy.cutAfter = undefined;
 }
 
-test("what is added without a key is there once, whatever happens to its connection", async () => {
+test("a task without a key is added once, whatever happens to the connection", async () => {
   const { url, open: openHere, client, schema } = await ground();
   const { proxy, url: cut } = await proxyTo(url);
   const dibs = await openHere({}, named(cut, schema));
@@ -220,7 +220,7 @@ test("what is added without a key is there once, whatever happens to its connect
   await expectAsTold(dibs, told);
 });
 
-test("what is added without a key is there once, or nobody knows, when its server crashes", async () => {
+test("when the server crashes, a task without a key is added once, or the outcome is unknown", async () => {
   const postgres = await server();
   const { proxy, url } = await proxyTo(postgres.url);
   const dibs = await open(url);
@@ -240,7 +240,7 @@ test("what is added without a key is there once, or nobody knows, when its serve
   await expectAsTold(dibs, told);
 }, 120_000);
 
-test("what other processes say is heard again after the connection that listens was ended", async () => {
+test("notifications of other processes arrive again after the listening connection was ended", async () => {
   const { engine, client, schema } = await ground();
   const [near, far] = [await engine(), await engine()];
   const again = Promise.withResolvers<void>();
@@ -261,7 +261,7 @@ test("what other processes say is heard again after the connection that listens 
   expect((await word.promise).ready).toEqual({ work: 1 });
 });
 
-test("a server that is reached by a socket of the system's is used again after a restart", async () => {
+test("a server on a Unix socket is used again after a restart", async () => {
   const folder = mkdtempSync(join(tmpdir(), "dibs-postgres-"));
   const postgres = await server({ folder, settings: { unix_socket_directories: folder } });
   const dibs = await open(
@@ -283,7 +283,7 @@ test("a server that is reached by a socket of the system's is used again after a
   await worker.stop();
 }, 60_000);
 
-test("a commit whose answer was lost is looked up, and told as it happened", async () => {
+test("the outcome of a commit whose answer was lost is read from the server", async () => {
   const { url, open: openHere } = await ground();
   const direct = await openHere();
   const cut = await proxyTo(url);
@@ -305,7 +305,7 @@ test("a commit whose answer was lost is looked up, and told as it happened", asy
   expect((await direct.task(id).info()).data).toBe("second");
 });
 
-test("a commit nobody can be asked about is OUTCOME_UNKNOWN, and its key is safe to add again", async () => {
+test("a commit whose outcome cannot be read is OUTCOME_UNKNOWN, and its key is safe to add again", async () => {
   const { url, schema, open: openHere } = await ground();
   const direct = await openHere();
   const cut = await proxyTo(url);
@@ -325,7 +325,7 @@ test("a commit nobody can be asked about is OUTCOME_UNKNOWN, and its key is safe
   expect(added!.existing).toBe(true);
 });
 
-test("what a worker's claim took whose answer was lost goes back at once, and is done", async () => {
+test("tasks of a claim whose answer was lost return at once, and are done", async () => {
   const { url, open: openHere } = await ground();
   const direct = await openHere();
   const queue = direct.queue<number>("work", { timeout: "1h" });
@@ -360,7 +360,7 @@ async function untilLogged(postgres: PostgresServer, words: string): Promise<voi
   while (!postgres.log.includes(words)) await sleep(5);
 }
 
-test("a server that turns read-only is waited for", async () => {
+test("batches wait while a server is read-only", async () => {
   const postgres = await server();
   const dibs = await open(postgres.url);
   onTestFinished(() => dibs.close());
@@ -409,7 +409,9 @@ test.each([
 
 const TIMES_OUT = `SELECT current_setting('transaction_timeout', true) IS NOT NULL AS known`;
 
-test("a transaction that the server finds too long is run again on another connection", async ({ skip }) => {
+test("a transaction that exceeds a server timeout is executed again on another connection", async ({
+  skip,
+}) => {
   const { url, open: openHere, client, schema } = await ground();
   const { rows } = await (await client()).query<{ known: boolean }>(TIMES_OUT);
   if (!rows[0]!.known) skip("transaction_timeout came with PostgreSQL 17");
@@ -431,7 +433,7 @@ test("a transaction that the server finds too long is run again on another conne
   expect((await queue.stats()).depth.ready).toBe(2);
 });
 
-test("a table that was changed is read by statements that are prepared anew", async () => {
+test("statements are prepared again after a table has changed", async () => {
   const { open: openHere, client, schema } = await ground();
   const dibs = await openHere();
   const name = "nightly";
@@ -441,7 +443,7 @@ test("a table that was changed is read by statements that are prepared anew", as
   expect(await dibs.schedules()).toMatchObject([{ name }]);
 });
 
-test("what the server refuses for no reason that is known here is told in words, with the reason", async () => {
+test("an unknown refusal of the server is reported with its reason", async () => {
   const { open: openHere, client, schema } = await ground();
   const dibs = await openHere();
   const queue = dibs.queue<number>("work");
@@ -460,7 +462,7 @@ test("what the server refuses for no reason that is known here is told in words,
   await queue.add(2);
 });
 
-test("workers go on when a user that was not let in for a while may come in again", async () => {
+test("workers continue when a user may log in again", async () => {
   const place = await ground();
   const role = await roleOf(place);
   const engine = await openPostgres({ url: role.url, schema: place.schema, patience: 100 });
@@ -484,7 +486,7 @@ test("workers go on when a user that was not let in for a while may come in agai
   await worker.stop();
 });
 
-test("where all connections are taken, a process waits for one", async () => {
+test("a process waits while all connections of the server are taken", async () => {
   const postgres = await server();
   const admin = new Client({ connectionString: postgres.url });
   await admin.connect();
@@ -505,7 +507,7 @@ test("where all connections are taken, a process waits for one", async () => {
   expect((await queue.stats()).depth.ready).toBe(2);
 });
 
-test("a worker that is cut off loses its claims, cannot settle them later, and others do its work", async () => {
+test("a worker that is cut off loses its claims, cannot settle them later, and other workers do its tasks", async () => {
   const { url, open: openHere } = await ground();
   const cut = await proxyTo(url);
   const far = await openHere({}, cut.url);
@@ -537,7 +539,7 @@ test("a worker that is cut off loses its claims, cannot settle them later, and o
   expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
 });
 
-test("work waits for a standby until it is promoted, and then goes on with a server in another incarnation", async () => {
+test("workers wait until a standby is promoted, and then continue on its incarnation", async () => {
   const primary = await server();
   const dibs = await open(primary.url);
   onTestFinished(() => dibs.close());
@@ -570,7 +572,7 @@ test("work waits for a standby until it is promoted, and then goes on with a ser
   expect(claims[0]!.fence).toBeGreaterThan(former!.fence + 1_000_000);
 });
 
-test("a standby that refuses to be listened to is left again each time", async () => {
+test("a standby that refuses LISTEN is left each time", async () => {
   const primary = await server();
   const dibs = await open(primary.url);
   onTestFinished(() => dibs.close());

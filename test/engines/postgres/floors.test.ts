@@ -65,7 +65,7 @@ async function pagesDuring(
   return (await read()) - before;
 }
 
-test("a look at the line begins above what was claimed, while a transaction keeps all of it", async () => {
+test("a scan of a line begins above the claimed tasks whose index entries an open transaction keeps", async () => {
   const { place, dibs, queue, link, raise } = await setUp();
   const holder = await place.client();
   await holder.query(`BEGIN ISOLATION LEVEL REPEATABLE READ`);
@@ -201,7 +201,7 @@ test.each(REWRITING)(
   },
 );
 
-test("whoever comes to stand below a floor lowers it", async () => {
+test("a task that enters the line below a floor lowers it", async () => {
   const { queue, link, raise } = await setUp();
   await queue.addMany(Array.from({ length: 5 }, (_, data) => ({ data })));
   const [first, second] = await queue.claim({ max: 2 });
@@ -218,7 +218,7 @@ test("whoever comes to stand below a floor lowers it", async () => {
   expect(await drain(queue)).toEqual([9, 0, 1]);
 });
 
-test("new tasks find no floor above them, also where only those of a low priority are left", async () => {
+test("the floor stays below new tasks, even if only tasks of a low priority are left", async () => {
   const { queue, link, raise } = await setUp();
   await queue.add(1, { priority: -5 });
   await raise();
@@ -228,7 +228,7 @@ test("new tasks find no floor above them, also where only those of a low priorit
   expect(await drain(queue)).toEqual([2, 1, 3]);
 });
 
-test("what is ordered by time has floors too, and is found below them", async () => {
+test("lines ordered by time have floors, and rows below them are found", async () => {
   const { queue, link, raise } = await setUp();
   await queue.add(1, { delay: "1h", ttl: "2h" });
   await raise();
@@ -237,7 +237,7 @@ test("what is ordered by time has floors too, and is found below them", async ()
   await expect.poll(() => drain(queue)).toEqual([2]);
 });
 
-test("sessions have a floor, and one that comes to be silent sooner is found below it", async () => {
+test("sessions have a floor, and one whose lease ends sooner is found below it", async () => {
   const { place, queue, link, raise } = await setUp();
   await raise();
   await queue.add(1);
@@ -260,7 +260,7 @@ test("sessions have a floor, and one that comes to be silent sooner is found bel
   await expect.poll(() => drain(queue), { timeout: 10_000 }).toEqual([1]);
 });
 
-test("a note is found whenever its transaction commits, and wherever it was left", async () => {
+test("an inbox entry is found whenever its transaction commits", async () => {
   const { place, queue, link, raise } = await setUp();
   await queue.add(0);
   const [early, late, left] = [await place.client(), await place.client(), await place.client()];
@@ -285,7 +285,7 @@ test("a note is found whenever its transaction commits, and wherever it was left
   expect(await link.all(`SELECT 1 FROM dibs.inbox`)).toEqual([]);
 });
 
-test("a store that was copied from another server does not go by that one's transactions", async () => {
+test("a store copied from another server ignores that server's transaction numbers", async () => {
   const { place, queue, link, raise } = await setUp();
   await queue.add(0);
   await raise();
@@ -303,7 +303,7 @@ test("a store that was copied from another server does not go by that one's tran
   expect(await drain(queue)).toEqual([2]);
 });
 
-test("notes that are not looked for all the same are found", async () => {
+test("inbox entries below the inbox floor are found", async () => {
   const { place, queue, link, raise } = await setUp();
   const client = await place.client();
   await client.query("BEGIN");
@@ -317,7 +317,7 @@ test("notes that are not looked for all the same are found", async () => {
   expect(await drain(queue)).toEqual([1]);
 });
 
-test("a batch that hangs keeps the floors where they are, and nobody waits for it for long", async () => {
+test("while a batch hangs, floors are not raised, and other batches wait only briefly", async () => {
   const { place, queue, link, raise } = await setUp();
   await queue.add(1);
   const hanging = await place.client();
@@ -329,7 +329,7 @@ test("a batch that hangs keeps the floors where they are, and nobody waits for i
   await raise();
 });
 
-test("the store raises them by itself", async () => {
+test("the engine raises floors by itself", async () => {
   const { queue, link } = await setUp();
   await queue.addMany(Array.from({ length: 10_000 }, (_, data) => ({ data })));
   await expect
@@ -341,7 +341,7 @@ test("the store raises them by itself", async () => {
     .toBeGreaterThan(2_000);
 });
 
-test("what stands below them all the same is found", async () => {
+test("tasks below a floor are found by the check of floors", async () => {
   const { queue, link } = await setUp();
   await queue.add(1);
   await link.exec(`INSERT INTO dibs.floor (line, n, rank, pos) SELECT id, 1, 0, 1000 FROM dibs.queue`);
@@ -350,7 +350,7 @@ test("what stands below them all the same is found", async () => {
   expect(await drain(queue)).toEqual([1]);
 });
 
-test("who waited while they were raised lowers what they are now, however the database isolates", async () => {
+test("a batch that waited for a raise lowers the new floor, at any isolation level", async () => {
   const place = await ground();
   const url = new URL(place.url);
   url.searchParams.set("options", "-c default_transaction_isolation=serializable");
@@ -413,7 +413,7 @@ test("whoever raises them meanwhile, all that others add, fail and give back is 
   expect(raises).toBeGreaterThan(10);
 });
 
-test("floors are raised by chance, once in 2,000 claimed, and not before the last one was", () => {
+test("floors are raised at random, once in 2,000 claims, and one raise at a time", () => {
   const time = { now: 0 };
   const draws = [0.9, 0.0004, 0.9, 0.0001];
   const raising = new Raising({ now: () => time.now, random: () => draws.shift() ?? 0.5 });
@@ -429,7 +429,7 @@ test("floors are raised by chance, once in 2,000 claimed, and not before the las
   expect(raising.take()?.queues).toEqual(["d"]);
 });
 
-test("floors are raised also where nobody claims", () => {
+test("floors are raised even without claims", () => {
   const time = { now: 0 };
   const raising = new Raising({ now: () => time.now });
   time.now += 59_999;
@@ -442,7 +442,7 @@ test("floors are raised also where nobody claims", () => {
   expect(raising.take()).toBeUndefined();
 });
 
-test("where floors cannot be raised it is tried more and more seldom, with more patience", () => {
+test("after failed raises of floors, the pauses and the patience grow", () => {
   const time = { now: 0 };
   const raising = new Raising({ now: () => time.now });
   raising.noteLoweredFloors(["a"]);
@@ -458,7 +458,7 @@ test("where floors cannot be raised it is tried more and more seldom, with more 
   expect(tries.map(({ patience }) => patience)).toEqual([50, 50, 160, 640, 1_000, 1_000]);
 });
 
-test("it is seen every five minutes that nothing stands below them; where that could not be done, soon again", () => {
+test("floors are checked every five minutes, and sooner after a failed check", () => {
   const time = { now: 0 };
   const raising = new Raising({ now: () => time.now });
   const waited = (): number => {
@@ -475,7 +475,7 @@ test("it is seen every five minutes that nothing stands below them; where that c
   expect(waited()).toBe(300_000);
 });
 
-test("who runs the store is told where that could not be done", async () => {
+test("a failed check of floors is logged", async () => {
   const place = await ground();
   const warn = vi.fn<(message: string) => void>();
   const engine = await openPostgres({ ...place, logger: { warn, error: warn } });

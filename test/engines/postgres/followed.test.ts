@@ -18,7 +18,7 @@ function add(data: string): Op<"add"> {
   return { verb: "add", tasks: [{ queue: "work", data }] };
 }
 
-test("none is sent behind a claim that is refused, while something that it asked has not been answered", async () => {
+test("no batch is sent behind a refused claim whose statements are not all answered", async () => {
   const { link, store } = await setUp();
   const rateLimit = [{ max: 5, per: 3_600_000, unit: null, pace: false }];
   await store.run([{ verb: "declare", queue: "work", policy: { rateLimit } }, add("1")]);
@@ -44,7 +44,7 @@ test("none is sent behind a claim that is refused, while something that it asked
   expect(course).toEqual(["answered", "followed"]);
 });
 
-test("one whose commit fails is not carried out again in the midst of the next", async () => {
+test("a batch whose commit fails is not repeated inside the next transaction", async () => {
   const { place, store } = await setUp();
   const { schema } = place;
   const client = await place.client();
@@ -73,7 +73,7 @@ test("one whose commit fails is not carried out again in the midst of the next",
   expect(rows).toEqual([{ times: 1 }]);
 });
 
-test("a commit is carried out while the next batch is being written down", async () => {
+test("a commit is executed while the next batch is encoded", async () => {
   const { place, store } = await setUp();
   await store.run([add("0")]);
   const look = `

@@ -22,7 +22,7 @@ function done({ id, fence }: { id: string; fence: number }) {
   return { verb: "settle", id, fence, settlement: { kind: "done", result: null } } as const;
 }
 
-test("whoever ends the last of a group does not wait for those who are about to add to it, and they are not forgotten", async () => {
+test("the end of a group's last task does not wait for transactions that add to the group, and their tasks are promoted", async () => {
   const { engine, client, schema } = await bare();
   await engine.execute([{ verb: "add", tasks: [grouped('"first"')] }]);
   const [first] = await claimAll(engine);
@@ -49,7 +49,7 @@ test("whoever ends the last of a group does not wait for those who are about to 
   expect(rows).toEqual([{ lanes: 0, notes: 0 }]);
 });
 
-test("what is added in one batch with the end of its group's last task is the next head", async () => {
+test("a task added in the batch that ends its group's last task becomes the head", async () => {
   const { engine } = await bare();
   await engine.execute([{ verb: "add", tasks: [grouped('"first"')] }]);
   const [first] = await claimAll(engine);
@@ -65,7 +65,7 @@ test("what is added in one batch with the end of its group's last task is the ne
   ]);
 });
 
-test("what is added to a group comes behind what a transaction brought to it before, also while another process takes that up", async () => {
+test("a task comes behind a caller's earlier add to its group, even while another process processes that one", async () => {
   const { engine, other, client, schema } = await bare();
   await engine.execute([{ verb: "declare", queue: "work", policy: {} }]);
   await client.query("BEGIN");

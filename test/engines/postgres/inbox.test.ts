@@ -20,7 +20,7 @@ async function addWithin(place: Ground, engine: Engine, tasks: Op<"add">["tasks"
   return { id: first!.id, commit: () => client.query("COMMIT") };
 }
 
-test("a note is found behind more than a thousand of another transaction, whenever floors are raised", async () => {
+test("an inbox entry is found behind a thousand of another transaction, whenever floors are raised", async () => {
   const { place, here } = await setUp();
   const many = await addWithin(
     place,
@@ -64,7 +64,7 @@ test.each<[verb: string, op: (id: string) => Op, outcome: object]>([
   },
 );
 
-test("of a task that is nowhere its caller is told, and nobody else waits", async () => {
+test("a task without a state fails only its caller's batch", async () => {
   const { here, link, id } = await overlooked();
   await link.exec(`DELETE FROM dibs.inbox`);
   const cancelling = here.execute([{ verb: "cancel", id }]);
@@ -111,7 +111,7 @@ interface Waiting {
   outcome: object;
 }
 
-test("who waits for tasks is told of what was taken up before the batch that had to wait", async () => {
+test("waiting claims get the hint of inbox entries that were processed in a transaction of their own", async () => {
   const { place, here, there } = await setUp();
   const tasks = [{ ...named("1"), idempotencyKey: "k" }];
   const { commit } = await addWithin(place, here, tasks);
@@ -128,7 +128,7 @@ test("who waits for tasks is told of what was taken up before the batch that had
   expect(hints).toContainEqual(expect.objectContaining({ other: 1 }));
 });
 
-test("nothing of such a batch has happened where the connection is lost while notes are taken up", async () => {
+test("a batch has no effect if the connection is lost while inbox entries are processed", async () => {
   const { place, here, there } = await setUp();
   const tasks = [{ ...named("1"), idempotencyKey: "k" }];
   await addWithin(place, here, tasks);

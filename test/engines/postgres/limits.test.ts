@@ -86,7 +86,7 @@ test("a rate is exact across processes", async () => {
   expect(Math.max(...spans.values())).toBeLessThanOrEqual(7);
 });
 
-test("acks within transactions of others' free their groups, and correct what was spent", async () => {
+test("acks in callers' transactions free their groups, and correct costs", async () => {
   const { open, client } = await ground();
   const dibs = await open();
   const queue = dibs.queue<number>("work", {
@@ -111,7 +111,7 @@ test("acks within transactions of others' free their groups, and correct what wa
   expect(more).toEqual([]);
 });
 
-test("a queue that is held back for once is as quick as before when that is over", async () => {
+test("a queue is as fast as before once a hold has ended", async () => {
   const { open } = await ground();
   const [here, there] = [await open(), await open()];
   const queue = here.queue<number>("work");

@@ -70,7 +70,7 @@ async function begun({ schema, here, client }: Awaited<ReturnType<typeof setUp>>
   return { outcomes: async () => (await running).slice(1) };
 }
 
-test("what time brings to queues that were made since the batch began is dealt with", async () => {
+test("a sweep processes due tasks of queues that are newer than its batch", async () => {
   const set = await setUp();
   const { schema, here, there, client } = set;
   const { outcomes } = await begun(set, [{ verb: "housekeep" }]);
@@ -153,7 +153,7 @@ const LOOKS: Look[] = [
   },
 ];
 
-test.each(LOOKS)("$verb beside writes does without what is removed meanwhile", async (look) => {
+test.each(LOOKS)("$verb leaves out what other transactions delete meanwhile", async (look) => {
   const { place, here, client } = await setUp();
   const [added] = await run(here, { verb: "add", tasks: [{ queue: "work", data: "1", run: PIPELINE }] });
   const [{ id, fence }] = (await claimAll(here)) as [ClaimedTask];
@@ -179,7 +179,7 @@ async function parked(engine: Engine): Promise<string> {
   return id;
 }
 
-test("a signal wakes the task that comes to wait for it while it is sent", async () => {
+test("a signal wakes a task that is parked while the signal is sent", async () => {
   const { schema, here, client } = await setUp();
   const id = await parked(here);
   await client.query("BEGIN");
@@ -257,7 +257,7 @@ async function untilSoManyWait(client: Client, schema: string, count: number): P
   }
 }
 
-test("two that settle tasks of the same runs in opposite order do not wait for each other", async () => {
+test("two batches that settle tasks of the same runs in opposite order do not deadlock", async () => {
   const { schema, here, there, client, runs } = await withRuns();
   const [[, [a, b]], [, [c, d]]] = runs as [
     [string, [ClaimedTask, ClaimedTask]],
@@ -272,7 +272,7 @@ test("two that settle tasks of the same runs in opposite order do not wait for e
   expect((await settling).flat()).toEqual(Array.from({ length: 4 }, () => ({ ok: { state: "done" } })));
 });
 
-test("nor do one that settles a task and one that cancels its run", async () => {
+test("a batch that settles a task and one that cancels its run do not deadlock", async () => {
   const { schema, here, there, client, runs } = await withRuns();
   const [[id, [a, b]]] = runs as [[string, [ClaimedTask, ClaimedTask]]];
   // The one has come to the run before the other one, or to the run's first task.
@@ -324,7 +324,7 @@ async function retried(engine: Engine, names: string[], groupKey?: string): Prom
   }
 }
 
-test("nothing of a queue starts that is held back while a claim has found it open", async () => {
+test("no task starts if its queue gets a hold after a claim has read the gate", async () => {
   const { place, here, there, task } = await onceHeld();
   const pause = await pauseAt(place, "ready_sticky", "reviewed IS NULL");
   const claiming = claimAll(there);
@@ -334,7 +334,7 @@ test("nothing of a queue starts that is held back while a claim has found it ope
   expect(await claiming).toEqual([]);
 });
 
-test("nor where a task of it that was retried stands beside the line", async () => {
+test("no task of the retry-elsewhere line starts if its queue gets a hold after a claim has read the gate", async () => {
   const { place, here, there, task } = await onceHeld();
   await retried(here, ["2"]);
   const pause = await pauseAt(place, "ready_sticky", "reviewed IS NULL");
@@ -345,7 +345,7 @@ test("nor where a task of it that was retried stands beside the line", async () 
   expect(await claiming).toEqual([]);
 });
 
-test("of what a claim found and left in line others are told, also where the queue was held back once", async () => {
+test("tasks that a claim locked and left in the line are hinted, even if the queue once had a hold", async () => {
   const { here, task } = await onceHeld();
   await run(here, { verb: "settle", id: task.id, fence: task.fence, settlement: DONE });
   await retried(here, ["1", "2", "3"]);
@@ -355,7 +355,7 @@ test("of what a claim found and left in line others are told, also where the que
   expect(hints).toContainEqual({ work: 2 });
 });
 
-test("another process is told of a cancelled run whose tasks are all claimed", async () => {
+test("other processes are notified of a cancelled run whose tasks are all claimed", async () => {
   const { here, there } = await setUp();
   const [added] = await run(here, { verb: "add", tasks: [{ queue: "work", data: "1", run: PIPELINE }] });
   await claimAll(here);
@@ -364,7 +364,7 @@ test("another process is told of a cancelled run whose tasks are all claimed", a
   expect(await told).toBe(true);
 });
 
-test("a group's task that nobody is kept from any more, while its queue gets a limit, waits for its turn", async () => {
+test("a task that leaves the retry-elsewhere line while its queue gets a limit waits in its group", async () => {
   const { schema, here, client } = await setUp();
   await run(here, { verb: "declare", queue: "work", policy: { groups: { concurrency: 2 } } });
   await retried(here, ["1", "2"], "g");
@@ -380,7 +380,7 @@ test("a group's task that nobody is kept from any more, while its queue gets a l
   expect(await claimAll(here, { worker: "other" })).toHaveLength(1);
 });
 
-test("what somebody else has hands on is looked at again, but not without a pause", async () => {
+test("due rows that another transaction holds are tried again after a pause", async () => {
   const { schema, here, there, client } = await setUp();
   await run(here, { verb: "add", tasks: ["1", "2"].map((data) => ({ queue: "work", data })) });
   const [first, second] = await claimAll(here);
@@ -393,7 +393,7 @@ test("what somebody else has hands on is looked at again, but not without a paus
   expect(await run(there, done(second!))).toEqual({ state: "done" });
 });
 
-test("what is too much for one sweep is gone on with at once", async () => {
+test("a sweep that reached its bound is continued at once", async () => {
   const { schema, here, client } = await setUp();
   const tasks = Array.from({ length: BOUNDS.sweep + 1 }, () => ({ queue: "work", data: "1", delay: 60_000 }));
   await run(here, { verb: "add", tasks });

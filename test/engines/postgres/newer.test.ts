@@ -157,7 +157,7 @@ test("processes at work end with words at a step that they cannot live with", as
   await newer.close();
 });
 
-test("a step waits for callers' transactions that have used the store, and for nobody in vain", async () => {
+test("a schema step waits only for callers' transactions that have used the store", async () => {
   const place = await ground();
   const queue = (await place.open()).queue<number>("work");
   await queue.add(0);
@@ -179,7 +179,7 @@ test("a step waits for callers' transactions that have used the store, and for n
   await expect(queue.add(20)).rejects.toMatchObject({ code: "UNSUPPORTED" });
 }, 60_000);
 
-test("what meets a changed table before it has asked says so too", async () => {
+test("a batch that meets a changed table reports the newer schema", async () => {
   const place = await ground();
   await place.engine();
   const store = new PostgresStore(await connect(place), { session: true, durability: "full" });

@@ -12,14 +12,14 @@ import { freshDatabase } from "../../postgres/shared.ts";
 import { Proxy } from "../../proxy.ts";
 import { connect, ground, roleOf } from "./kit.ts";
 
-test("of ten that open a new store at once one makes it, and all can use it", async () => {
+test("of ten processes that open a new store at once, one creates it, and all can use it", async () => {
   const { open } = await ground();
   const all = await Promise.all(Array.from({ length: 10 }, () => open()));
   await Promise.all(all.map((dibs, n) => dibs.queue<number>("work").add(n)));
   expect((await all[0]!.queue("work").stats()).depth.ready).toBe(10);
 });
 
-test("a schema made by a newer dibs is refused in words", async () => {
+test("a schema of a newer dibs is refused with the reason", async () => {
   const { open, client, schema } = await ground();
   await (await open()).close();
   await (await client()).query(`INSERT INTO ${schema}.migration (number) VALUES (1000)`);
@@ -32,7 +32,7 @@ test("a schema made by a newer dibs is refused in words", async () => {
   });
 });
 
-test("where none is to be made, only a store that is there is opened", async () => {
+test("with create: false, only an existing store is opened", async () => {
   const { open, client, schema } = await ground();
   await expect(open({ create: false })).rejects.toMatchObject({
     code: "INVALID",
@@ -54,7 +54,7 @@ test("without notifications, as behind a transaction pooler, work is found by th
   await worker.stop();
 });
 
-test("what names no server is refused in words, without the password", async () => {
+test("an address without a server is refused without its password", async () => {
   const refusal = openDibs("postgres://user:secret@127.0.0.1:1/database");
   await expect(refusal).rejects.toMatchObject({ code: "UNAVAILABLE" });
   await expect(refusal).rejects.not.toMatchObject({ message: expect.stringContaining("secret") });
@@ -224,7 +224,7 @@ test("what listen is not is shown", async () => {
   });
 });
 
-test("tables in which rows come and go are cleared away soon", async () => {
+test("tables with short-lived rows are vacuumed soon", async () => {
   const { open, client, schema } = await ground();
   await (await open()).close();
   const { rows } = await (
@@ -256,7 +256,7 @@ test("an address that cannot be read is refused without what it says", async () 
   await expect(refusal).rejects.not.toMatchObject({ message: expect.stringContaining("secret") });
 });
 
-test("a program that has nothing more to do is not kept alive by its connections", async () => {
+test("connections do not keep an idle program alive", async () => {
   const { url, schema } = await ground();
   const source = `import { open } from "./src/index.ts";
     const dibs = await open(${JSON.stringify(url)}, { schema: "${schema}" });

@@ -28,7 +28,7 @@ function saying(code: string, ...words: string[]) {
   return { code, message: expect.stringMatching(new RegExp(words.join(".*"), "s")) };
 }
 
-test("a transaction of another database with a store of its own is refused, and nothing is left there", async () => {
+test("a transaction of another database with its own store is refused, and nothing is written there", async () => {
   const [here, there] = [await freshDatabase(onTestFinished), await freshDatabase(onTestFinished)];
   const [mine, theirs] = [await open(here), await open(there)];
   onTestFinished(async () => void (await Promise.all([mine.close(), theirs.close()])));
@@ -45,7 +45,7 @@ test("a transaction of another database with a store of its own is refused, and 
   await claim!.ack();
 });
 
-test("so is one of a copy of the store, in another database or of another incarnation of the server", async () => {
+test("a transaction on a copy of the store, in another database or incarnation, is refused", async () => {
   const here = await freshDatabase(onTestFinished);
   const name = new URL(here).pathname.slice(1);
   await (await open(here)).close();
@@ -66,7 +66,7 @@ test("so is one of a copy of the store, in another database or of another incarn
   await expect(queue.add(1, { tx: beside })).rejects.toMatchObject(saying("INVALID", "a copy of this store"));
 });
 
-test("a store that was made anew, or whose server has crashed, is known again", async () => {
+test("a store that was created again, or whose server has crashed, is accepted", async () => {
   const { place, queue, client } = await setUp();
   await client.query("BEGIN");
   await queue.add(1, { tx: client });
@@ -78,14 +78,14 @@ test("a store that was made anew, or whose server has crashed, is known again", 
   expect((await queue.stats()).depth.ready).toBe(2);
 });
 
-test("a database without a store is named as what it is", async () => {
+test("a transaction of a database without a store is refused with that reason", async () => {
   const { place, queue } = await setUp();
   const tx = await begun(await freshDatabase(onTestFinished));
   const words = ["without this store", "does not exist", `schema "${place.schema}" at `, "roll it back"];
   await expect(queue.add(1, { tx })).rejects.toMatchObject(saying("INVALID", ...words));
 });
 
-test("what is no client is named", async () => {
+test("a value that is not a client is refused by name", async () => {
   const { queue } = await setUp();
   const given: [unknown, string][] = [
     [null, "got null\\."],
@@ -100,7 +100,7 @@ test("what is no client is named", async () => {
   }
 });
 
-test("a half-written adapter is told what it has to answer", async () => {
+test("an incomplete adapter is refused with what it must return", async () => {
   const { queue, claim, client } = await setUp();
   await client.query("BEGIN");
   const ask = (sql: string, params: unknown[]) => client.query(sql, params);
@@ -141,7 +141,7 @@ describe.each(Object.entries(LIBRARIES))("with %s", (_, begin) => {
     ["can only read", "SET TRANSACTION READ ONLY", ["can only read", "Begin one that may write"]],
     ["has failed already", "SELECT 1 / 0", ["has failed already", "Roll it back"]],
   ];
-  test.each(cases)("a transaction that %s is refused in words", async (_what, prepare, words) => {
+  test.each(cases)("a transaction that %s is refused with the reason", async (_what, prepare, words) => {
     const { place, queue, claim } = await setUp();
     for (const call of [
       (tx: unknown) => queue.add(1, { tx }),
@@ -155,7 +155,7 @@ describe.each(Object.entries(LIBRARIES))("with %s", (_, begin) => {
     expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 1 });
   });
 
-  test("what PostgreSQL says is told in words", async () => {
+  test("errors of PostgreSQL in a caller's transaction are explained", async () => {
     const { place, queue, client } = await setUp();
     await client.query("BEGIN");
     await queue.add(1, { tx: client, idempotencyKey: "k" });
@@ -170,7 +170,7 @@ describe.each(Object.entries(LIBRARIES))("with %s", (_, begin) => {
   });
 });
 
-test("a conflict that a library tells by a code of its own is known", async () => {
+test("a conflict that a library reports with its own code is recognised", async () => {
   const { queue } = await setUp();
   const query = () =>
     Promise.reject(Object.assign(new Error("write conflict or a deadlock"), { code: "P2034" }));
@@ -178,7 +178,7 @@ test("a conflict that a library tells by a code of its own is known", async () =
   await expect(queue.add(1, { tx: { query } })).rejects.toMatchObject(again);
 });
 
-test("a user without the rights, and a connection that is gone, are named", async () => {
+test("missing rights and a lost connection are named", async () => {
   const { place, queue, client } = await setUp();
   const role = `nobody_of_${place.schema}`;
   await client.query(`CREATE ROLE ${role} LOGIN`);

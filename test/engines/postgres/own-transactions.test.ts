@@ -17,7 +17,7 @@ async function waitingForSomebody(place: Ground, engine: Engine) {
   return { tx, waiting };
 }
 
-test("a transaction of the caller's goes on while something of its own process waits for it", async () => {
+test("a caller's transaction continues while a batch of its process waits for it", async () => {
   const place = await ground();
   const here = await place.engine();
   await run(here, { verb: "declare", queue: "work", policy: { maxDepth: 10 } });
@@ -32,7 +32,7 @@ test("a transaction of the caller's goes on while something of its own process w
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["1", "2"]);
 });
 
-test("others go on while one that has to be alone waits for a transaction that stays open", async () => {
+test("batches continue while an exclusive batch waits for an open transaction", async () => {
   const { place, here, there } = await setUp();
   const { tx, waiting } = await waitingForSomebody(place, here);
   const pausing = run(there, { verb: "pause", queue: "work", paused: true });
@@ -51,7 +51,7 @@ async function commitWithin(place: Ground, engine: Engine, op: Op<"add">): Promi
   await tx.query("COMMIT");
 }
 
-test("a queue that is newer than a batch which finds a task in it is not taken for one that was dropped", async () => {
+test("a queue that is newer than a batch is not taken for a dropped one", async () => {
   const place = await ground();
   const [here, there, locking] = [await place.engine(), await place.engine(), await place.client()];
   await run(here, { verb: "declare", queue: "work", policy: {} });
@@ -67,7 +67,7 @@ test("a queue that is newer than a batch which finds a task in it is not taken f
   expect(await claimAll(here)).toMatchObject([{ data: "1" }]);
 });
 
-test("what has come to a queue whose gate somebody has keeps nobody else waiting", async () => {
+test("inbox entries of a queue whose gate is held delay no other queue", async () => {
   const place = await ground();
   const [here, locking] = [await place.engine(), await place.client()];
   await run(here, { verb: "declare", queue: "limited", policy: { groups: { concurrency: 2 } } });
@@ -83,7 +83,7 @@ test("what has come to a queue whose gate somebody has keeps nobody else waiting
   expect(await claimAll(here, { queues: ["limited"] })).toMatchObject([{ data: "1" }]);
 });
 
-test("others go on while one that is alone waits for what a caller's transaction has", async () => {
+test("batches continue while an exclusive batch waits for a lock of a caller's transaction", async () => {
   const place = await ground();
   const [here, there, tx] = [await place.engine(), await place.engine(), await place.client()];
   await run(here, { verb: "add", tasks: [named("1")] });
@@ -97,7 +97,7 @@ test("others go on while one that is alone waits for what a caller's transaction
   expect(await claimAll(here)).toHaveLength(1);
 });
 
-test("what came to a group after something that another process is about to place is left to that one", async () => {
+test("an inbox entry behind one that another process is processing is left to that process", async () => {
   const place = await ground();
   const [here, taking] = [await place.engine(), await place.client()];
   await commitWithin(place, here, { verb: "add", tasks: [named("1", "g")] });
@@ -109,7 +109,7 @@ test("what came to a group after something that another process is about to plac
   expect(await claimAll(here)).toMatchObject([{ data: "1" }]);
 });
 
-test("a task can end while a transaction is open that came with its key", async () => {
+test("a task can end while a transaction that added its key again is open", async () => {
   const place = await ground();
   const [here, tx] = [await place.engine(), await place.client()];
   const keyed: Op<"add"> = { verb: "add", tasks: [{ ...named("1"), idempotencyKey: "k" }] };
@@ -123,7 +123,7 @@ test("a task can end while a transaction is open that came with its key", async 
   await tx.query("COMMIT");
 });
 
-test("a worker gives its signs of life while a claim of its own waits to be committed", async () => {
+test("heartbeats continue while a claim of the worker waits for its commit", async () => {
   const place = await ground();
   const [here, there, tx] = [await place.engine(), await place.engine(), await place.client()];
   const session = await joinAs(here, "w");
@@ -141,7 +141,7 @@ test("a worker gives its signs of life while a claim of its own waits to be comm
   expect(claimed).toMatchObject({ ok: { tasks: [{ data: "2" }] } });
 });
 
-test("what was added behind a savepoint goes with it, and the rest commits and wakes who waits", async () => {
+test("adds behind a rolled-back savepoint are gone, and the rest commits and wakes waiting claims", async () => {
   const place = await ground();
   const [dibs, tx] = [await place.open({ poll: "1m" }), await place.client()];
   const queue = dibs.queue<string>("work");
@@ -162,7 +162,7 @@ test("what was added behind a savepoint goes with it, and the rest commits and w
   expect((await queue.stats()).depth).toMatchObject({ ready: 0, waiting: 0, claimed: 1 });
 });
 
-test("an ack behind a savepoint that is rolled back never was, and the claim holds", async () => {
+test("an ack behind a rolled-back savepoint has no effect, and the claim stays valid", async () => {
   const place = await ground();
   const [dibs, tx] = [await place.open(), await place.client()];
   const queue = dibs.queue<string, string>("work");
@@ -177,7 +177,7 @@ test("an ack behind a savepoint that is rolled back never was, and the claim hol
   expect(await task.result()).toBe("kept");
 });
 
-test("what a failed statement takes with it, a savepoint brings back", async () => {
+test("a savepoint restores what a failed statement undid", async () => {
   const place = await ground();
   const [dibs, tx] = [await place.open(), await place.client()];
   const queue = dibs.queue<string>("work");
@@ -192,7 +192,7 @@ test("what a failed statement takes with it, a savepoint brings back", async () 
   expect((await queue.claim({ max: 10 })).map(({ data }) => data)).toEqual(["1", "3"]);
 });
 
-test("without notifications, too, the same process finds what was added as soon as that is committed", async () => {
+test("without notifications, the same process finds a caller's adds as soon as they are committed", async () => {
   const place = await ground();
   const [dibs, tx] = [await place.open({ listen: false, poll: "1m" }), await place.client()];
   const queue = dibs.queue<string, string>("work");
@@ -211,7 +211,7 @@ test("without notifications, too, the same process finds what was added as soon 
   }
 });
 
-test("and what is rolled back, or left open, wakes nobody", async () => {
+test("without notifications, a transaction that is rolled back or left open wakes no claim", async () => {
   const place = await ground();
   const [dibs, tx] = [await place.open({ listen: false, poll: "1m" }), await place.client()];
   const queue = dibs.queue<string>("work");

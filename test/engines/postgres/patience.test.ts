@@ -28,7 +28,7 @@ const HALF_SENT: [what: string, data: unknown, options: AddOptions][] = [
 ];
 
 describe.concurrent("while a server is silent:", () => {
-  test("a program that is asked to end while the server is away does so soon", async ({ onTestFinished }) => {
+  test("a program that is asked to end while the server is away ends soon", async ({ onTestFinished }) => {
     const postgres = await PostgresServer.start({ settings: QUICK });
     onTestFinished(() => postgres.remove());
     const dibs = await open(postgres.url);
@@ -52,7 +52,7 @@ describe.concurrent("while a server is silent:", () => {
     await adding;
   });
 
-  test("who asks while the server is away is told after their own patience, not after that of all who asked before", async ({
+  test("a call while the server is away fails after its own patience, not after that of earlier calls", async ({
     onTestFinished,
   }) => {
     const { url, schema } = await ground(onTestFinished);
@@ -116,9 +116,7 @@ describe.concurrent("while a server is silent:", () => {
     expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
   });
 
-  test("an answer that is long in coming because of somebody's lock is waited for", async ({
-    onTestFinished,
-  }) => {
+  test("an answer that waits for another transaction's lock is awaited", async ({ onTestFinished }) => {
     const { open: openHere, client, schema } = await ground(onTestFinished);
     const dibs = await openHere();
     const queue = dibs.queue<number>("work");

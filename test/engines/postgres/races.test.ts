@@ -14,7 +14,7 @@ async function keepFrom(engine: Engine): Promise<void> {
   for (const id of ["w", "other"]) await joinAs(engine, id);
 }
 
-test("what is added to a worker's group while that worker is found to be dead is anybody's", async () => {
+test("a task added to a sticky group while its worker is found dead can be claimed by any worker", async () => {
   const { engine, client, schema } = await ground();
   const [here, there, locking, looking] = [await engine(), await engine(), await client(), await client()];
   await run(here, { verb: "declare", queue: "work", policy: { groups: { sticky: true } } });
@@ -38,7 +38,7 @@ test("what is added to a worker's group while that worker is found to be dead is
   expect(next).toBeGreaterThan(0);
 });
 
-test("a worker that rejoins waits for the gate of a queue that keeps tasks for it and is no longer sticky", async () => {
+test("a worker that rejoins waits for the gate of a queue with sticky tasks for it", async () => {
   const { engine, client, schema } = await ground();
   const [here, locking, looking] = [await engine(), await client(), await client()];
   await run(here, { verb: "declare", queue: "work", policy: { groups: { sticky: true } } });
@@ -61,7 +61,7 @@ test("a worker that rejoins waits for the gate of a queue that keeps tasks for i
   expect(own).toEqual([{ session: moved.session }]);
 });
 
-test("as many ended tasks and runs are kept as is promised, also where two processes see to it", async () => {
+test("retention keeps as many ended tasks and runs as promised, even if two processes prune", async () => {
   const { engine, client, schema } = await ground();
   const [here, there, locking] = [await engine(), await engine(), await client()];
   const retention = { age: 60_000, count: 5 };
@@ -83,7 +83,7 @@ test("as many ended tasks and runs are kept as is promised, also where two proce
   expect(rows).toEqual([{ tasks: 5, runs: 5 }]);
 });
 
-test("none of a group that is held back starts, not even one that nobody is kept from any more at that moment", async () => {
+test("no task of a group with a hold starts, not even one that just left the retry-elsewhere line", async () => {
   const { engine, client, schema } = await ground();
   const [here, locking] = [await engine(), await client()];
   await run(here, { verb: "declare", queue: "work", policy: { groups: { concurrency: 2 } } });
@@ -109,7 +109,7 @@ test("none of a group that is held back starts, not even one that nobody is kept
   expect(await claimAll(here)).toEqual([]);
 });
 
-test("a dead task that is redriven while its run is cancelled ends with that", async () => {
+test("a dead task that is redriven while its run is cancelled is cancelled too", async () => {
   const { engine, client, schema } = await ground();
   const [here, locking] = [await engine(), await client()];
   const [added] = await run(here, { verb: "add", tasks: [{ ...named("1"), run: PIPELINE }] });
@@ -126,7 +126,7 @@ test("a dead task that is redriven while its run is cancelled ends with that", a
   expect(await claimAll(here)).toEqual([]);
 });
 
-test("how a part ended stays on its run's record, also where its task is removed while its result is gathered", async () => {
+test("a run keeps the end of a part whose task is deleted while its result is joined", async () => {
   const { engine, client, schema } = await ground();
   const [here, locking] = [await engine(), await client()];
   const stages = ["cut", "work", "merge"].map((name) => ({ name, joins: name === "merge" }));
@@ -152,7 +152,7 @@ test("how a part ended stays on its run's record, also where its task is removed
   expect(parts).toMatchObject([{ state: "done" }, { id: first!.id, state: "done" }, { state: "claimed" }]);
 });
 
-test("a signal that is kept while its task's success is settled goes with the task", async () => {
+test("a signal that is stored while its task's success is settled is deleted with the task", async () => {
   const { engine, client, schema } = await ground();
   const [here, locking] = [await engine(), await client()];
   await run(here, { verb: "add", tasks: [named("1", "g")] });
@@ -171,7 +171,7 @@ test("a signal that is kept while its task's success is settled goes with the ta
 });
 
 // Found by where they stand, the changed ones are passed over, or met as they are by then.
-test("successes are settled also where their claims are changed while they are", async () => {
+test("successes are settled even if their claims change at the same time", async () => {
   const { engine, client, schema } = await ground();
   const [here, locking] = [await engine(), await client()];
   for (const result of [null, "1"]) {
@@ -191,7 +191,7 @@ test("successes are settled also where their claims are changed while they are",
   expect(depth).toMatchObject({ claimed: 0, done: 6, cancelled: 2 });
 });
 
-test("a task is claimed once, also where it gets a signal while a claim has found it and not yet taken it", async () => {
+test("a task that gets a signal while a claim takes it is claimed once", async () => {
   const { place, here, there } = await setUp();
   const [first, second] = await run(here, { verb: "add", tasks: [named("1"), named("2")] });
   const pause = await pauseIn(place, "WITH calm");
@@ -206,7 +206,7 @@ test("a task is claimed once, also where it gets a signal while a claim has foun
   expect(depth).toMatchObject({ ready: 0, claimed: 0, done: 4 });
 });
 
-test("a retried task keeps the signal that it gets while a claim has found it and not yet taken it", async () => {
+test("a retried task keeps a signal that it gets while a claim takes it", async () => {
   const { place, here, there } = await setUp();
   await keepFrom(here);
   const [added] = await run(here, { verb: "add", tasks: [named("1")] });
@@ -220,7 +220,7 @@ test("a retried task keeps the signal that it gets while a claim has found it an
   expect(tasks).toMatchObject([{ id: added!.id, attempt: 2, stepped: true }]);
 });
 
-test("a task keeps the signal that it gets while it becomes due", async () => {
+test("a task keeps a signal that it gets while it becomes due", async () => {
   const { place, here, there } = await setUp();
   const [added] = await run(here, { verb: "add", tasks: [named("1")] });
   for (const task of await claimAll(here)) await run(here, failed(task, 1));
@@ -233,7 +233,7 @@ test("a task keeps the signal that it gets while it becomes due", async () => {
   expect(tasks).toMatchObject([{ id: added!.id, attempt: 2, stepped: true }]);
 });
 
-test("of what a claim found and left in line others are told: they have passed it over meanwhile", async () => {
+test("tasks that a claim locked and left in the line are hinted, because other claims have skipped them", async () => {
   const { here } = await setUp();
   await keepFrom(here);
   await run(here, { verb: "add", tasks: ["1", "2", "3"].map((name) => named(name)) });
@@ -244,7 +244,7 @@ test("of what a claim found and left in line others are told: they have passed i
   expect(hints).toContainEqual({ work: 2 });
 });
 
-test("a task that another's transaction has just brought can be cancelled and gets signals", async () => {
+test("a task that a caller's transaction has just added can be cancelled and gets signals", async () => {
   const { place, here, there } = await setUp();
   const { schema } = place;
   for (const [end, outcome] of [
@@ -267,7 +267,7 @@ test("a task that another's transaction has just brought can be cancelled and ge
   }
 });
 
-test("a queue is dropped with all that others' transactions have brought, and have not been taken up", async () => {
+test("a queue is dropped with tasks of callers' transactions that are still in the inbox", async () => {
   const { place, here, there } = await setUp();
   const client = await place.client();
   await client.query("BEGIN");
@@ -281,7 +281,7 @@ test("a queue is dropped with all that others' transactions have brought, and ha
   expect((await client.query(`SELECT 1 FROM ${place.schema}.task`)).rowCount).toBe(0);
 });
 
-test("and with what one brought whose numbers are older than where the drop was looking", async () => {
+test("a queue is dropped with tasks of a caller's transaction whose numbers are below the position reached", async () => {
   const { place, here, there } = await setUp();
   const client = await place.client();
   await client.query("BEGIN");
@@ -296,7 +296,7 @@ test("and with what one brought whose numbers are older than where the drop was 
   expect((await client.query(`SELECT 1 FROM ${place.schema}.scheduled`)).rowCount).toBe(0);
 });
 
-test("a queue that was made anew gets its first limits while nobody else's batch is open", async () => {
+test("a queue that was created again gets its first limits in an exclusive batch", async () => {
   const { place, here, there } = await setUp();
   const third = await place.engine();
   const { schema } = place;
@@ -323,7 +323,7 @@ test("a queue that was made anew gets its first limits while nobody else's batch
   expect(course).toEqual(["claimed", "declared"]);
 });
 
-test("each batch that reads sees one moment, also where several are read at once", async () => {
+test("each reading batch sees one snapshot, even if several read at once", async () => {
   const { here, there } = await setUp();
   const isOver = new AbortController();
   const adding = (async () => {

@@ -51,7 +51,7 @@ function watchRuns(): Call[] {
   return calls;
 }
 
-test("what was lost with a connection goes first on the next one, one after the other", async () => {
+test("lost batches are repeated first on the next connection, one after the other", async () => {
   const calls = watchRuns();
   const reach = new ReconnectingStore({
     connect: async () => fakeLink(),

@@ -13,8 +13,8 @@ async function claimAll(
   return claims;
 }
 
-describe("successes by the hundred, settled beside what is claimed and added", () => {
-  it("are seen by what is asked after them", async () => {
+describe("hundreds of successes in one batch", () => {
+  it("hundreds of successes are visible to later reads", async () => {
     const { open } = await ground();
     const dibs = await open();
     const queue = dibs.queue("work");
@@ -26,7 +26,7 @@ describe("successes by the hundred, settled beside what is claimed and added", (
     await Promise.all(acks);
   });
 
-  it("come before whatever is called after them, and after what was called before", async () => {
+  it("hundreds of successes keep their order with other calls", async () => {
     const { open } = await ground();
     const dibs = await open();
     const queue = dibs.queue("work");
@@ -40,7 +40,7 @@ describe("successes by the hundred, settled beside what is claimed and added", (
     expect((await tasks[1]!.info()).state).toBe("done");
   });
 
-  it("free the next of a group and keep their keys", async () => {
+  it("hundreds of successes free their groups and keep their keys", async () => {
     const { open } = await ground();
     const dibs = await open();
     const queue = dibs.queue("work");
@@ -53,7 +53,7 @@ describe("successes by the hundred, settled beside what is claimed and added", (
     expect((await queue.add(0, { idempotencyKey: "k7" })).existing).toBe(true);
   });
 
-  it("are refused one by one where the claim is lost", async () => {
+  it("lost claims among hundreds of successes are refused one by one", async () => {
     const { open } = await ground();
     const [dibs, other] = [await open(), await open()];
     const queue = dibs.queue("work");
@@ -70,8 +70,8 @@ describe("successes by the hundred, settled beside what is claimed and added", (
   });
 });
 
-describe("what is sent along with the header of its batch", () => {
-  it("takes nothing from a queue that another process has paused meanwhile", async () => {
+describe("a statement that is sent ahead", () => {
+  it("a claim sent ahead takes nothing from a queue that another process has paused", async () => {
     const { open } = await ground();
     const [dibs, other] = [await open(), await open()];
     await dibs.queue("work").addMany([{ data: 1 }, { data: 2 }]);
@@ -83,7 +83,7 @@ describe("what is sent along with the header of its batch", () => {
     await first!.ack();
   });
 
-  it("finds what a transaction of somebody's own has brought just now", async () => {
+  it("a claim sent ahead finds a task that a caller's transaction has just added", async () => {
     const { open, client } = await ground();
     const dibs = await open({ listen: false });
     const queue = dibs.queue("work");

@@ -5,7 +5,7 @@ import { claimAll, done, joinAs, named, run, setUp } from "./verbs.ts";
 
 /** What becomes of a session beside a claim that is on its way. */
 
-test("a session is known to hold claims of a longer lease, also where one of them is not committed at a sign of life", async () => {
+test("a session keeps claims of a longer lease, even if one is not committed at its heartbeat", async () => {
   const { place, here, there } = await setUp();
   const { schema } = place;
   const client = await place.client();

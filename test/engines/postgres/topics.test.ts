@@ -3,7 +3,7 @@ import type { Op } from "../../../src/engine/engine.ts";
 import { ground } from "./kit.ts";
 
 /** On the server's own clock, where transactions of several processes do run side by side. */
-test("while some publish, others come and go: no subscription is missed, and nothing is left of those that went", async () => {
+test("while processes subscribe and unsubscribe, publishing misses no subscription and leaves no tasks of removed ones", async () => {
   const { open } = await ground();
   const [one, other, third] = [await open(), await open(), await open()];
   const events = third.events();
@@ -41,7 +41,7 @@ test("while some publish, others come and go: no subscription is missed, and not
   expect((await one.queues()).map(({ name }) => name)).toEqual(["made", always.name]);
 });
 
-test("what is published behind an add reaches those who have subscribed elsewhere since", async () => {
+test("a publish behind an add reaches subscriptions that another process has made since", async () => {
   const { engine } = await ground();
   const [near, far] = [await engine(), await engine()];
   const add: Op<"add"> = { verb: "add", tasks: [{ queue: "work", data: "1" }] };

@@ -23,7 +23,7 @@ vi.mock("node:worker_threads", async (importOriginal) => {
 beforeEach(() => void threads.splice(0));
 
 describe("an engine", () => {
-  test("answers each of the calls of a moment with its own", async () => {
+  test("an engine answers each of several coalesced calls", async () => {
     const engine = await openEngine();
     const answers = await Promise.all(
       Array.from({ length: 100 }, (_, i) =>
@@ -35,7 +35,7 @@ describe("an engine", () => {
     expect(ids.toSorted()).toEqual(ids);
   });
 
-  test("refuses one call and carries out the others beside it", async () => {
+  test("an engine refuses one call of a batch and executes the others", async () => {
     const engine = await openEngine();
     await call(engine, { verb: "declare", queue: "small", policy: { maxDepth: 1 } });
     const adds = ["small", "small", QUEUE].map((queue) =>
@@ -44,7 +44,7 @@ describe("an engine", () => {
     expect(await Promise.all(adds)).toEqual([undefined, "QUEUE_FULL", undefined]);
   });
 
-  test("does not let a mistake in one call spoil those that are gathered with it", async () => {
+  test("an exception in one call does not fail the calls that share its batch", async () => {
     const engine = await openEngine();
     const bad = engine.execute([{ verb: "add", tasks: null } as never]);
     const good = call(engine, { verb: "add", tasks: [newTask()] });
@@ -52,7 +52,7 @@ describe("an engine", () => {
     expect(await good).toHaveLength(1);
   });
 
-  test("reads what was asked to be written before, answered or not", async () => {
+  test("a read sees earlier writes, answered or not", async () => {
     const engine = await openEngine();
     const stats: Op<"stats"> = { verb: "stats", queue: QUEUE };
     const adding = call(engine, { verb: "add", tasks: [newTask()] });
@@ -62,7 +62,7 @@ describe("an engine", () => {
     expect((await call(engine, stats)).depth.ready).toBe(2);
   });
 
-  test("reads on a thread of its own, started when it is needed", async () => {
+  test("slow reads use a thread that is started when it is needed", async () => {
     const engine = await openEngine();
     await call(engine, { verb: "ends", ids: [] });
     expect(threads).toHaveLength(1);
@@ -73,7 +73,7 @@ describe("an engine", () => {
     expect(threads).toHaveLength(2);
   });
 
-  test("gives bytes back as bytes", async () => {
+  test("bytes are returned as bytes", async () => {
     const engine = await openEngine();
     const data = Uint8Array.of(0, 255, 10);
     await call(engine, { verb: "add", tasks: [newTask({ data })] });
@@ -81,7 +81,7 @@ describe("an engine", () => {
     expect(tasks[0]!.data).toEqual(data);
   });
 
-  test("hints at what became ready, before the call resolves", async () => {
+  test("an engine hints at ready tasks before the call resolves", async () => {
     const engine = await openEngine();
     const order: string[] = [];
     engine.onHint((hint) => order.push(JSON.stringify(hint)));
@@ -90,7 +90,7 @@ describe("an engine", () => {
     expect(order).toEqual([`{"ready":{"${QUEUE}":2}}`, "answered"]);
   });
 
-  test("hints at nothing that the same batch claimed", async () => {
+  test("an engine does not hint at tasks that the same batch claimed", async () => {
     const engine = await openEngine();
     const hints: string[] = [];
     engine.onHint((hint) => hints.push(JSON.stringify(hint)));
@@ -102,7 +102,7 @@ describe("an engine", () => {
     expect(hints).toEqual([`{"ready":{"${QUEUE}":1}}`]);
   });
 
-  test("tells a worker at once that its task was cancelled", async () => {
+  test("a worker gets the notice of a cancel at once", async () => {
     const engine = await openEngine();
     const { session } = await call(engine, { verb: "join", worker: worker("w"), lease: 30_000 });
     const [added] = await call(engine, { verb: "add", tasks: [newTask()] });
@@ -113,7 +113,7 @@ describe("an engine", () => {
     expect((await told).notices).toEqual([{ session, kind: "cancel", id, fence }]);
   });
 
-  test("does not keep a process alive that has nothing more to ask", async () => {
+  test("an engine does not keep an idle process alive", async () => {
     const program = fileURLToPath(new URL("programs/idle.ts", import.meta.url));
     const child = spawn(process.execPath, [program, tempPath()], { stdio: "inherit" });
     expect(await once(child, "exit")).toEqual([0, null]);
@@ -121,7 +121,7 @@ describe("an engine", () => {
 });
 
 describe("when its thread dies, an engine", () => {
-  test("tells all who wait that the outcome is unknown, and refuses later calls", async () => {
+  test("calls in progress get OUTCOME_UNKNOWN, and later calls are refused", async () => {
     const engine = await openEngine();
     const adding = Promise.all(
       [1, 2, 3].map(() => codeOf(() => call(engine, { verb: "add", tasks: [newTask()] }))),
@@ -133,7 +133,7 @@ describe("when its thread dies, an engine", () => {
     await engine.close();
   });
 
-  test("starts its reader anew", async () => {
+  test("the reading thread is started again", async () => {
     const engine = await openEngine();
     await call(engine, { verb: "queues", limit: 1_000 });
     await threads[1]!.terminate();

@@ -59,7 +59,7 @@ test("the events of a commit share a row", () => {
   expect(listen(start)).toMatchObject({ cursor: start + 201, missed: 0 });
 });
 
-test("a page ends within a row, and the next one goes on there", () => {
+test("a page ends within a row, and the next one continues there", () => {
   const { start, add, listen } = listening();
   const ids = add(10).map((added) => "id" in added && added.id);
   const [first, second] = [listen(start, 4), listen(start + 4, 100)];

@@ -83,7 +83,7 @@ describe("an open store refuses every call, and says why, once", () => {
     expect(() => other.execute([add], now())).toThrow(expect.objectContaining(refusal));
   });
 
-  test("another process made a new store in its place", async () => {
+  test("a new store that another process created in its place is refused", async () => {
     const path = tempPath();
     const engine = await openEngine({ path });
     await call(engine, add);

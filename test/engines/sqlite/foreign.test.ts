@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { ask, call, newTask, nextHint, now, openEngine, openStore, QUEUE, tempPath, worker } from "./kit.ts";
 
 /** A second connection stands for another process: to SQLite they are the same. */
-describe("what another process commits", () => {
-  test("wakes this one within milliseconds", async () => {
+describe("commits of another process", () => {
+  test("commits of another process wake this one within milliseconds", async () => {
     const path = tempPath();
     const engine = await openEngine({ path });
     const other = openStore(path);
@@ -20,7 +20,7 @@ describe("what another process commits", () => {
     expect(delays.toSorted((a, b) => a - b)[5]).toBeLessThan(100);
   });
 
-  test("is claimed at once for the one here that has waited longest", async () => {
+  test("a task added by another process is claimed at once by the longest-waiting claim", async () => {
     const path = tempPath();
     const engine = await openEngine({ path });
     const other = openStore(path);
@@ -60,7 +60,7 @@ describe("what another process commits", () => {
     });
   });
 
-  test("and what this one commits are told apart", async () => {
+  test("commits of another process and of this one are told apart", async () => {
     const engine = await openEngine();
     const hints: unknown[] = [];
     engine.onHint((hint) => hints.push(hint));
@@ -68,7 +68,7 @@ describe("what another process commits", () => {
     expect(hints.filter((hint) => (hint as { foreign?: boolean }).foreign)).toEqual([]);
   });
 
-  test("cancels a task that a worker holds here, at once", async () => {
+  test("a cancel by another process reaches the worker at once", async () => {
     const path = tempPath();
     const engine = await openEngine({ path });
     const { session } = await call(engine, { verb: "join", worker: worker("w"), lease: 60_000 });
@@ -82,7 +82,7 @@ describe("what another process commits", () => {
 });
 
 describe("a batch that changes nothing", () => {
-  test("writes nothing, so that idle processes do not wake each other", () => {
+  test("a batch that changes nothing writes nothing, so that idle processes do not wake each other", () => {
     const path = tempPath();
     const store = openStore(path);
     const other = openStore(path);

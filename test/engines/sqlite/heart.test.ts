@@ -10,7 +10,7 @@ function block(ms: number): void {
 }
 
 describe("a session", () => {
-  test("lives on while the event loop is blocked for longer than its lease", async () => {
+  test("a session lives while the event loop is blocked for longer than its lease", async () => {
     const path = tempPath();
     const engine = await openEngine({ path });
     const other = openStore(path);
@@ -23,7 +23,7 @@ describe("a session", () => {
     expect(ask(other, { verb: "workers", limit: 1_000 }).items).toMatchObject([{ id: "busy", claims: 1 }]);
   });
 
-  test("lives on while the store's thread is never without work", async () => {
+  test("a session lives while the store's thread is always busy", async () => {
     const path = tempPath();
     const engine = await openEngine({ path });
     const other = openStore(path);
@@ -49,7 +49,7 @@ describe("a session", () => {
     }
   });
 
-  test("ends when its process is gone, and only then", async () => {
+  test("a session ends when its process is gone, and only then", async () => {
     const path = tempPath();
     const engine = await openEngine({ path });
     // Opened before the lease begins: on a busy machine that takes longer than it lasts.
@@ -62,7 +62,7 @@ describe("a session", () => {
     expect(ask(other, { verb: "workers", limit: 1_000 }).items).toEqual([]);
   });
 
-  test("that was ended by others is told so, once", async () => {
+  test("a session that another process ended is reported once", async () => {
     const path = tempPath();
     const engine = await openEngine({ path });
     const { session } = await call(engine, { verb: "join", worker: worker("w"), lease: 300 });
@@ -71,7 +71,7 @@ describe("a session", () => {
     expect((await told).notices).toEqual([{ session, kind: "gone" }]);
   });
 
-  test("beats by the clock that was injected", async () => {
+  test("heartbeats follow the injected clock", async () => {
     const clock = new ManualClock();
     const engine = await openEngine({ clock });
     await call(engine, { verb: "join", worker: worker("w"), lease: 30_000 });

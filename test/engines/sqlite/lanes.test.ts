@@ -52,7 +52,7 @@ function world() {
   };
 }
 
-test("a lane is gone with its last task, unless it remembers something", () => {
+test("a lane is deleted with its last task, unless it stores something", () => {
   const { govern, add, claim, settle, count } = world();
   govern({ concurrency: 3 });
   add(5, "a");
@@ -65,7 +65,7 @@ test("a lane is gone with its last task, unless it remembers something", () => {
   expect(count("lane")).toBe(1);
 });
 
-test("what a lane remembers is forgotten when it counts no longer", () => {
+test("a lane is deleted when what it stores no longer counts", () => {
   const { ask, govern, add, claim, settle, count, pass } = world();
   const prune = () => ask({ verb: "prune", limit: 10 });
   govern({ rateLimit: [{ max: 9, per: MINUTE, pace: false, unit: null }], sticky: true });
@@ -84,7 +84,7 @@ test("what a lane remembers is forgotten when it counts no longer", () => {
   expect(count("lane")).toBe(0);
 });
 
-test("a queue in which somebody's limit was met is as fast as before when that is over", () => {
+test("a queue is as fast as before once a hold has ended", () => {
   const { ask, add, claim, settle, flags, count, pass } = world();
   add(2, "g");
   add(1);
@@ -105,7 +105,7 @@ test("a queue in which somebody's limit was met is as fast as before when that i
   expect(count("lane")).toBe(0);
 });
 
-test("a queue whose groups were governed is as fast as others when nothing of that is left", () => {
+test("a queue whose groups had limits takes the fast path again", () => {
   const { ask, govern, add, claim, settle, flags } = world();
   govern({ concurrency: 2, fair: true });
   add(3, "a");
@@ -136,7 +136,7 @@ test("a queue that is governed again has forgotten which tasks were in the line 
   expect(claim()).toHaveLength(1);
 });
 
-test("a queue that is dropped takes its lanes and its gate along", () => {
+test("a queue is dropped with its lanes and its gate", () => {
   const { ask, govern, add, claim, settle, count } = world();
   govern({ sticky: true });
   const { session } = ask({ verb: "join", worker: worker("w"), lease: 10 * MINUTE });

@@ -30,7 +30,7 @@ describe("opening refuses, and says what to do:", () => {
     expect(existsSync(`${path}-wal`)).toBe(false);
   });
 
-  test("what is no store, where none is to be made", async () => {
+  test("a missing store, with create: false", async () => {
     const there = tempPath();
     openDatabase({ path: there }, now()).close();
     await openEngine({ path: there, create: false });
@@ -144,7 +144,7 @@ test("the file is in WAL mode, with checkpoints that are synced and a journal th
   expect(db.pragma("journal_size_limit", { simple: true })).toBe(64 * 1024 * 1024);
 });
 
-test("what was added is there when the store is opened again", async () => {
+test("added tasks are there when the store is opened again", async () => {
   const path = tempPath();
   const first = await openEngine({ path });
   const [added] = await call(first, { verb: "add", tasks: [newTask({ data: "kept" })] });

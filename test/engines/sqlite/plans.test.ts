@@ -49,7 +49,7 @@ const EXCEPTIONS: [sql: RegExp, reason: string][] = [
   [/FROM task WHERE seq > \?/, "drop walks over the tasks a bounded number at a time"],
 ];
 
-test("no statement walks over a table that grows, nor sorts", async () => {
+test("no statement scans or sorts a table that grows", async () => {
   const path = tempPath();
   const store = openStore(path);
   await tour(store);

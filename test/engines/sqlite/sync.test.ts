@@ -37,7 +37,7 @@ test("every commit is synced before it is answered, and after others can see it"
   expect(seen).toEqual([1, 1]);
 });
 
-test("what changes nothing is not synced", () => {
+test("a batch that changes nothing is not synced", () => {
   const store = open(tempPath(), "full");
   const id = addTo(store);
   ask(store, { verb: "get", id });
@@ -49,7 +49,7 @@ test("what changes nothing is not synced", () => {
   expect(sync).not.toHaveBeenCalled();
 });
 
-test.each(["writer", "reader"])("what others committed is synced before a %s tells of it, once", (role) => {
+test.each(["writer", "reader"])("commits of other processes are synced once before a %s answers", (role) => {
   const path = tempPath();
   const other = open(path, "relaxed");
   const store = open(path, "full", role === "reader");
@@ -63,7 +63,7 @@ test.each(["writer", "reader"])("what others committed is synced before a %s tel
   }
 });
 
-test("events of others are synced before they are told", () => {
+test("events of other processes are synced before they are returned", () => {
   const path = tempPath();
   const other = open(path, "relaxed");
   const store = open(path, "full");
@@ -102,7 +102,7 @@ describe("after a sync that failed", () => {
   const mark = (path: string): string => `${path}-doubt`;
   const inDoubt = expect.objectContaining({ code: "UNAVAILABLE", retryable: true });
 
-  test("the journal starts over at once, and nobody need know", () => {
+  test("the journal starts over at once, without an error", () => {
     const path = tempPath();
     const store = open(path, "full");
     addTo(store);
@@ -113,7 +113,7 @@ describe("after a sync that failed", () => {
     expect(ask(store, { verb: "get", id }).state).toBe("ready");
   });
 
-  test("nothing is written, read or told before it has", () => {
+  test("nothing is written, read or reported before the journal has started over", () => {
     const path = tempPath();
     const store = open(path, "full");
     const id = addTo(store);
@@ -137,7 +137,7 @@ describe("after a sync that failed", () => {
     expect(journalOf(path)).toBe(0);
   });
 
-  test.each(["writer", "reader"])("a %s that opens later knows of it", (role) => {
+  test.each(["writer", "reader"])("a %s that opens later knows of the failed sync", (role) => {
     const path = tempPath();
     const store = open(path, "full");
     const letGo = readFrom(path);
@@ -153,7 +153,7 @@ describe("after a sync that failed", () => {
     expect(fs.existsSync(mark(path))).toBe(false);
   });
 
-  test("a reader that is told of it itself settles it too", () => {
+  test("a reader that gets the sync error starts the journal over too", () => {
     const path = tempPath();
     const writer = open(path, "relaxed");
     const reader = open(path, "full", true);
@@ -192,7 +192,7 @@ describe("after a sync that failed", () => {
   });
 });
 
-test("a refusal that rests on what others committed is synced before it is told", () => {
+test("commits on which a refusal depends are synced before it is returned", () => {
   const path = tempPath();
   const other = open(path, "full");
   const store = open(path, "full");

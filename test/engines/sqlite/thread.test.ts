@@ -77,7 +77,7 @@ function countTasks(path: string): unknown {
   }
 }
 
-test("a mistake after the commit is told, and does not run the batches again", async () => {
+test("an exception after the commit is reported, and does not execute the batches again", async () => {
   const path = tempPath();
   const port = await start(path);
   vi.mocked(pack.packOutcomes).mockImplementationOnce(() => {
@@ -97,7 +97,7 @@ test("a mistake after the commit is told, and does not run the batches again", a
   expect(countTasks(path)).toBe(2);
 });
 
-test("a delay counts from its call, also where a mistake of others has its batch run again", async () => {
+test("a delay counts from its call, even if its batch is executed again", async () => {
   const path = tempPath();
   const port = await start(path);
   const sentAt = now().awake - 400;
@@ -114,7 +114,7 @@ test("a delay counts from its call, also where a mistake of others has its batch
   expect(delay).toBeGreaterThan(60_000 - 2 * 400);
 });
 
-test("what a heartbeat brought is told, whether or not its commit is kept", async () => {
+test("the results of a heartbeat are reported, even if its commit may not survive", async () => {
   const path = tempPath();
   const port = await start(path);
   run(port, 1, { verb: "join", worker: worker("w"), lease: 30_000 });
@@ -133,7 +133,7 @@ test("what a heartbeat brought is told, whether or not its commit is kept", asyn
   expect(hints).toMatchObject({ hint: { notices: [{ session, kind: "cancel", id }] } });
 });
 
-test("of a commit that may not be kept the others are told to look for themselves", async () => {
+test("after a commit that may not survive, other callers are hinted to read again", async () => {
   const path = tempPath();
   const port = await start(path);
   keepJournal(path);
