@@ -85,12 +85,14 @@ describe("answer budget", () => {
     }
   });
 
-  test("resizing a room after it was given back has no effect", () => {
+  test("resizing a room after it was given back has no effect, and giving it back twice counts once", () => {
     const budget = new AnswerBudget(bounds);
-    const room = budget.client().reserveNow(5)!;
+    const client = budget.client();
+    const room = client.reserveNow(5)!;
     room.giveBack();
     room.resize(9);
-    room.giveBack();
     expect(budget.used).toBe(0);
+    room.giveBack();
+    expect(client.isIdle).toBe(true);
   });
 });
