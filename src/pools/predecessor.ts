@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import type { SupervisedRecord } from "../core/supervision.ts";
-import { isRunning } from "./process-facts.ts";
+import { isRunning, startedBy } from "./process-facts.ts";
 import { readReport } from "./report.ts";
 
 interface Waiting {
@@ -14,8 +14,8 @@ const POLL_MS = 50;
 
 /**
  * Waits until the workers of the process that held the name before are gone, so that a pool that was killed and
- * restarted never has its workers twice. On this machine, its launcher says so by its end. On another machine, its
- * workers have had the stop timeout since its lease ended.
+ * restarted never has its workers twice. On this machine, its launcher ends them, and then itself. If the launcher was
+ * killed too, they are ended here. On another machine, its workers have had the stop timeout since its lease ended.
  */
 export async function awaitPredecessor(
   before: SupervisedRecord | null,
@@ -26,15 +26,31 @@ export async function awaitPredecessor(
   if (before === null || before.heldUntil === null) return;
   const { launcher, stopTimeout } = readReport(before.report);
   if (launcher === null) return;
-  const isHere = before.host === hostname();
   let waited = 0;
   let renewed = 0;
-  const isGone = (): boolean => (isHere ? !isRunning(launcher) : waited >= stopTimeout);
-  while (!signal.aborted && !isGone()) {
-    await sleep(POLL_MS);
-    waited += POLL_MS;
-    if (waited - renewed < lease / 3) continue;
-    renewed = waited;
-    await renew();
+  const waitUntil = async (isOver: () => boolean): Promise<void> => {
+    while (!signal.aborted && !isOver()) {
+      await sleep(POLL_MS);
+      waited += POLL_MS;
+      if (waited - renewed < lease / 3) continue;
+      renewed = waited;
+      await renew();
+    }
+  };
+  if (before.host !== hostname()) return waitUntil(() => waited >= stopTimeout);
+  await waitUntil(() => !isRunning(launcher));
+  const until = waited + stopTimeout;
+  endAll(startedBy(launcher), "SIGTERM");
+  await waitUntil(() => waited >= until || startedBy(launcher).length === 0);
+  endAll(startedBy(launcher), "SIGKILL");
+}
+
+function endAll(pids: readonly number[], signal: NodeJS.Signals): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, signal);
+    } catch {
+      // It has ended.
+    }
   }
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 /** What the system knows about processes. Outside Linux, only whether they exist. */
 export interface ProcessMark {
@@ -17,6 +17,33 @@ export function markOf(pid: number): ProcessMark | null {
 export function isRunning(mark: ProcessMark): boolean {
   const now = markOf(mark.pid);
   return now !== null && now.startedAt === mark.startedAt;
+}
+
+/** In the environment of all workers: they are found by it if the launcher that started them was killed. */
+export const LAUNCHER_VARIABLE = "DIBS_LAUNCHER";
+
+export function nameOfLauncher({ pid, startedAt }: ProcessMark): string {
+  return `${pid}-${startedAt}`;
+}
+
+/** The processes that a launcher has started, and that run now. Outside Linux they cannot be found. */
+export function startedBy(launcher: ProcessMark): number[] {
+  const variable = `${LAUNCHER_VARIABLE}=${nameOfLauncher(launcher)}\0`;
+  return pidsOf().filter((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/environ`, "latin1").includes(variable);
+    } catch {
+      // It has ended, or belongs to another user.
+      return false;
+    }
+  });
+}
+
+function pidsOf(): number[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc")
+    .map(Number)
+    .filter((pid) => pid > 0);
 }
 
 /** The process group of a process; its own id where that is not known. */

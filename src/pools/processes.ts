@@ -8,7 +8,7 @@ import type { Actuator } from "./actuator.ts";
 import { Crashes } from "./crashes.ts";
 import type { Decision, Observed } from "./decide.ts";
 import type { FromLauncher, ToLauncher } from "./launcher-messages.ts";
-import { groupOf, markOf, type ProcessMark } from "./process-facts.ts";
+import { groupOf, LAUNCHER_VARIABLE, markOf, nameOfLauncher, type ProcessMark } from "./process-facts.ts";
 
 /** The workers of a pool as processes of this machine. Pool uses it, and it starts launcher.ts. */
 export interface ProcessOptions {
@@ -127,9 +127,11 @@ export class LocalProcesses implements Actuator {
     const { command, env, cwd, output } = this.#options;
     const fresh = { id, pid: null, hasJoined: false, claims: 0, isEnding: false };
     this.#processes.set(id, { ...fresh, startedAt: performance.now() });
+    this.prepare();
+    const launcher = this.#launcherMark && { [LAUNCHER_VARIABLE]: nameOfLauncher(this.#launcherMark) };
     this.#send({
       ...{ kind: "start", id, command: [...command], output },
-      env: { ...process.env, ...env },
+      env: { ...process.env, ...env, ...launcher },
       ...(cwd !== undefined && { cwd }),
     });
   }

@@ -43,6 +43,10 @@ export function processesOf(file: string): number[] {
     .filter((pid) => pid > 0 && pid !== process.pid && environmentOf(pid).includes(file));
 }
 
+export function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").split(" ").filter(Boolean).map(Number);
+}
+
 function environmentOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/environ`, "latin1");

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { Cap } from "../../src/pools/cap.ts";
 import { KEPT_LEASE_MS } from "../e2e/harness/stage.ts";
 import { isLong } from "../run/long.ts";
-import { makeSite, processesOf, startSupervisor, type Site } from "./pool-kit.ts";
+import { childrenOf, makeSite, processesOf, startSupervisor, type Site } from "./pool-kit.ts";
 
 async function addTasks({ dibs }: Site, count: number, ms: number): Promise<void> {
   const tasks = Array.from({ length: count }, () => ({ data: { ms } }));
@@ -155,6 +155,22 @@ describe("one process at a time", () => {
     expect(most).toBeLessThanOrEqual(3);
     expect((await site.dibs.queue("work").stats()).depth).toMatchObject({ dead: 0, ready: 0, claimed: 0 });
   });
+});
+
+test("workers that lost their launcher and their supervisor are ended before a pool of the name starts others", async () => {
+  const site = await makeSite();
+  const options = site.options("worker", { min: 2, max: 2 });
+  const first = startSupervisor(site.file, options);
+  await expect.poll(async () => (await site.dibs.workers()).length).toBe(2);
+  const lost = processesOf(site.file);
+  for (const pid of [...childrenOf(first.pid!), first.pid!]) process.kill(pid, "SIGKILL");
+  await once(first, "exit");
+  expect(processesOf(site.file)).toEqual(lost);
+  const pool = site.dibs.pool(options);
+  await pool.ready;
+  expect(processesOf(site.file).filter((pid) => lost.includes(pid))).toEqual([]);
+  await pool.stop();
+  expect(processesOf(site.file)).toEqual([]);
 });
 
 describe("workers elsewhere", () => {
