@@ -122,11 +122,11 @@ function needForWait(observed: Observed, policy: PoolPolicy): Need {
   ];
   if (least > 0)
     reasons.push(
-      `${countOf(least, "worker")} let ${WITHIN_TARGET * 100} % of the tasks start within ${showMs(policy.targetWait)}, busy at most ${showPercent(policy.upThreshold)} of the time.`,
+      `${countOf(least, "worker")} ${least === 1 ? "lets" : "let"} ${WITHIN_TARGET * 100} % of the tasks start within ${showMs(policy.targetWait)}, busy at most ${showPercent(policy.upThreshold)} of the time.`,
     );
   if (depth > 0)
     reasons.push(
-      `${countOf(depth, "task")} ${depth === 1 ? "waits" : "wait"}: ${countOf(drain, "worker")} start ${depth === 1 ? "it" : "all of them"} within ${showMs(policy.targetWait)}.`,
+      `${countOf(depth, "task")} ${depth === 1 ? "waits" : "wait"}: ${countOf(drain, "worker")} ${drain === 1 ? "starts" : "start"} ${depth === 1 ? "it" : "all of them"} within ${showMs(policy.targetWait)}.`,
     );
   const useful = usefulDrain(drain, observed, policy, reasons);
   return { least: Math.max(least, useful), most: Math.max(most, useful), reasons };
@@ -233,7 +233,7 @@ function needForCost(observed: Observed, policy: PoolPolicy): Need {
   const reasons = [trigger];
   if (serviceTime !== null)
     reasons.push(
-      `${countOf(least, "worker")} finish it within ${showMs(policy.targetWait)}, at ${showMs(serviceTime)} per task.`,
+      `${countOf(least, "worker")} ${least === 1 ? "finishes" : "finish"} it within ${showMs(policy.targetWait)}, at ${showMs(serviceTime)} per task.`,
     );
   return { least, most: Math.max(least, stay), reasons };
 }

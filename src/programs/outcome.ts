@@ -17,10 +17,10 @@ export async function outcomeOf(task: Task, ended: Ended): Promise<unknown> {
   const { code, output } = ended;
   if (code === PROGRAM_EXIT.done) return resultOf(output);
   const reason = reasonOf(ended);
-  if (code === PROGRAM_EXIT.reject) throw new Reject(reason);
+  if (code === PROGRAM_EXIT.reject) throw withoutStack(new Reject(reason));
   if (code !== PROGRAM_EXIT.retry) throw failure(reason);
   const delay = durationIn(output.text);
-  if (delay === undefined) throw new Retry(reason);
+  if (delay === undefined) throw withoutStack(new Retry(reason));
   // The program says how long to wait: it has not failed.
   await task.release({ delay });
   return undefined;
@@ -59,7 +59,11 @@ function clipped(text: string, missing: number): string {
 function failure(reason: string): Error {
   const error = new Error(reason);
   error.name = "ProgramError";
-  // The stack would show this file, which says nothing about the program.
+  return withoutStack(error);
+}
+
+/** The stack would show this file, which says nothing about the program. */
+function withoutStack(error: Error): Error {
   delete error.stack;
   return error;
 }
