@@ -160,7 +160,7 @@ function explainNeeded(
   const load = `${showRate(arrivals)} at ${showMs(serviceTime!)} keep ${showFigure(busy!)} busy on average`;
   const result =
     wait === null ? "" : `; then ${showPercent(WITHIN_TARGET)} of the tasks start within ${showMs(wait)}`;
-  return `${load}; ${countOf(needed, "worker")} are busy at most ${showPercent(goal.utilisation)} of the time${result}.`;
+  return `${load}; ${countOf(needed, "worker")} ${needed === 1 ? "is" : "are"} busy at most ${showPercent(goal.utilisation)} of the time${result}.`;
 }
 
 interface Findings {

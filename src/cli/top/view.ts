@@ -91,6 +91,8 @@ export const QUEUE_COLUMNS: readonly Column<QueueStats>[] = [
   { head: "OUT/S", cell: ({ rates }) => formatRate(rates.donePerSecond), isNumber: true },
   { head: "OLDEST", cell: ({ oldestAge }) => (oldestAge === null ? "" : formatDuration(oldestAge)) },
   { head: "WORKERS", cell: ({ workers }) => workers },
+  // Beyond this many workers, more of them add nothing.
+  { head: "KNEE", cell: kneeOf, isNumber: true },
   {
     head: "HELD BACK",
     cell: ({ heldBack }) => describeHeldBack(heldBack),
@@ -98,6 +100,10 @@ export const QUEUE_COLUMNS: readonly Column<QueueStats>[] = [
     isOptional: true,
   },
 ];
+
+function kneeOf({ advice: { knee } }: QueueStats): string {
+  return knee.workers === null ? "" : formatRate(knee.workers);
+}
 
 interface WorkerRow {
   name: string;
@@ -153,5 +159,11 @@ function queueLines(stats: QueueStats, { running }: Snapshot, columns: number): 
   const summary = stats.advice.summary.map((sentence) => clipTo(escapeControls(sentence), columns));
   const now =
     tasks.length === 0 ? [paint("faint", "Nothing runs.")] : formatTable(tasks, TASK_COLUMNS, columns);
-  return [...formatTable([stats], QUEUE_COLUMNS, columns), "", ...summary, "", ...now];
+  return [...formatTable([stats], QUEUE_COLUMNS, columns), "", ...summary, ...kneeLines(stats), "", ...now];
+}
+
+function kneeLines({ advice: { knee } }: QueueStats): string[] {
+  if (knee.workers === null || knee.ratePerWorker === null) return [];
+  const each = `a worker does ${formatRate(knee.ratePerWorker)}/s and ${formatRate(knee.arrivals)}/s arrive`;
+  return [`The knee is at ${formatRate(knee.workers)} workers: ${each}. More of them add nothing.`];
 }
