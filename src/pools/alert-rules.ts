@@ -54,7 +54,7 @@ interface Trait {
 }
 
 const TRAITS: Record<AlertKind, Trait> = {
-  depth: { describe: (value, above) => `${countOf(value, "task")} wait, more than ${showFigure(above)}.` },
+  depth: { describe: (value, above) => `${waiting(value)}, more than ${showFigure(above)}.` },
   oldestAge: {
     isDuration: true,
     describe: (value, above) => `The oldest task has waited ${showMs(value)}, longer than ${showMs(above)}.`,
@@ -62,7 +62,7 @@ const TRAITS: Record<AlertKind, Trait> = {
   noWorkers: {
     above: 0,
     for: 30_000,
-    describe: (value) => `${countOf(value, "task")} wait, and no worker is there.`,
+    describe: (value) => `${waiting(value)}, and no worker is there.`,
   },
   failureRate: {
     above: 0.5,
@@ -81,6 +81,10 @@ const TRAITS: Record<AlertKind, Trait> = {
     describe: (value) => `${countOf(value, "worker")} more than the load needs.`,
   },
 };
+
+function waiting(count: number): string {
+  return `${countOf(count, "task")} ${count === 1 ? "waits" : "wait"}`;
+}
 
 export function describeAlert({ when, above }: ResolvedRule, value: number): string {
   return TRAITS[when].describe(value, above);

@@ -46,6 +46,7 @@ export class Pool implements AsyncDisposable {
   #heldAt: number | null = null;
   #reported: ProcessMark | null = null;
   #problem: string | null = null;
+  #waitsFor: string | null = null;
   #markReady!: () => void;
   #stopped: Promise<void> | undefined;
 
@@ -126,7 +127,10 @@ export class Pool implements AsyncDisposable {
 
   async #take(): Promise<boolean> {
     const outcome = await this.#supervise();
-    if (!outcome.held) return false;
+    if (!outcome.held) {
+      this.#reportWaiting(outcome.before);
+      return false;
+    }
     this.#heldAt = this.#elapsed();
     // Nothing starts before the workers of the process that had the name are gone.
     await awaitPredecessor(outcome.before, this.#options, {
@@ -138,6 +142,15 @@ export class Pool implements AsyncDisposable {
     const { queues } = this.#options;
     this.#record({ type: "pool.started", queue: queues[0]!, reasons: [`Runs in ${this.#holder}.`] });
     return true;
+  }
+
+  /** Once for each process that it waits for. */
+  #reportWaiting(holder: SuperviseOutcome["before"]): void {
+    if (holder === null || holder.holder === this.#waitsFor) return;
+    this.#waitsFor = holder.holder;
+    this.#logger.warn(
+      `Pool ${this.name} waits: process ${holder.pid} on ${holder.host} runs a pool of this name.`,
+    );
   }
 
   async #renew(): Promise<boolean> {

@@ -14,8 +14,8 @@ import { type Measurements, Recorder } from "./measurements.ts";
  */
 export interface Scenario {
   load: Load;
-  /** Instead of `load`: when each task is added. */
-  arrivals?: readonly number[];
+  /** Instead of `load` and `service`: when each task is added, in order, and how long it takes. */
+  tasks?: readonly { at: number; service: number }[];
   duration: number;
   service: ServiceModel;
   /** The share of attempts that fail. A failed task is tried again after `retryDelay`, up to `maxAttempts`. */
@@ -61,6 +61,7 @@ class Simulation {
   readonly #policy: PoolPolicy;
   readonly #heap = new TimeHeap<Happening>();
   readonly #arrivals: Iterator<number, unknown>;
+  #arrived = 0;
   /** Separate streams: two policies get the same tasks, whatever they do with them. */
   readonly #services: Random;
   readonly #failures: Random;
@@ -78,7 +79,8 @@ class Simulation {
     this.#scenario = scenario;
     this.#policy = policy;
     const { seed, duration, load } = scenario;
-    this.#arrivals = scenario.arrivals?.values() ?? arrivals(load, duration, seededRandom(seed));
+    this.#arrivals =
+      scenario.tasks?.map(({ at }) => at).values() ?? arrivals(load, duration, seededRandom(seed));
     this.#services = seededRandom(seed + 1);
     this.#failures = seededRandom(seed + 2);
     this.#recentNeed = new RecentMost(policy.downCooldown);
@@ -110,7 +112,7 @@ class Simulation {
         this.#recorder.added();
         this.#line.push({
           addedAt: now,
-          service: serviceTime(this.#scenario.service, this.#services),
+          service: this.#serviceOfNext(),
           failures: 0,
         });
         return this.#startTasks(now);
@@ -128,6 +130,11 @@ class Simulation {
         // The window may have opened.
         return this.#startTasks(now);
     }
+  }
+
+  #serviceOfNext(): number {
+    const { tasks, service } = this.#scenario;
+    return tasks?.[this.#arrived++]?.service ?? serviceTime(service, this.#services);
   }
 
   #expectArrival(): void {

@@ -5,8 +5,9 @@ import { createInterface } from "node:readline";
 import { describe, expect, test } from "vitest";
 import { EXIT } from "../../src/cli/exit.ts";
 import { open } from "../../src/index.ts";
+import { until } from "../e2e/harness/stage.ts";
 import { processesOf } from "../pools/pool-kit.ts";
-import { dibs, dibsJson, makeFolder, start } from "./run-dibs.ts";
+import { dibs, dibsJson, inTerminal, makeFolder, start } from "./run-dibs.ts";
 
 const QUICK = ["--interval", "50ms", "--up-cooldown", "100ms", "--down-cooldown", "500ms"];
 
@@ -108,4 +109,37 @@ describe("dibs pool refuses", () => {
       stderr: expect.stringContaining(problem) as string,
     });
   });
+});
+
+test("a pool in a terminal finishes its tasks at the first Ctrl-C, and ends at the second; another of its name waits", async () => {
+  const folder = makeFolder();
+  await dibs(folder, ["add", "emails", "1"]);
+  const args = ["pool", "emails", ...QUICK, "--stop-timeout", "60s", "--", "sleep", "600"];
+  const pool = inTerminal(folder, args);
+  await using store = await open(join(folder, "dibs.db"));
+  await until("a drone has the task", async () => (await store.queue("emails").stats()).depth.claimed === 1);
+  const second = inTerminal(folder, args);
+  await second.sees(/Pool emails waits: process \d+ on \S+ runs a pool of this name\./);
+  second.terminal.write("\u0003");
+  expect(await second.end()).toBe(EXIT.done);
+  pool.terminal.write("\u0003");
+  await pool.sees(/Workers finish their tasks\. Press Ctrl-C again to end at once\./);
+  pool.terminal.write("\u0003");
+  expect(await pool.end()).toBe(EXIT.interrupted);
+  await until("no process is left", async () => processesOf(folder).length === 0);
+});
+
+test("an alert of a pool file is printed", async () => {
+  const folder = makeFolder();
+  await dibs(folder, ["add", "emails", "1"]);
+  const pools = [{ queues: ["other"], kind: "drone", command: ["true"] }];
+  const alerts = { every: "50ms", rules: [{ queue: "emails", when: "depth", above: 0 }] };
+  writeFileSync(join(folder, "pools.json"), JSON.stringify({ pools, alerts }));
+  const child = start(folder, ["pool", "--config", "pools.json"]);
+  const said: string[] = [];
+  child.stderr.setEncoding("utf8").on("data", (part: string) => said.push(part));
+  while (!said.join("").includes("Alert raised: emails: 1 task waits")) await once(child.stderr, "data");
+  const ended = once(child, "exit");
+  child.kill("SIGINT");
+  expect(await ended).toEqual([EXIT.done, null]);
 });

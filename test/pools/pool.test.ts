@@ -7,6 +7,9 @@ import { KEPT_LEASE_MS } from "../e2e/harness/stage.ts";
 import { isLong } from "../run/long.ts";
 import { childrenOf, makeSite, processesOf, startSupervisor, type Site } from "./pool-kit.ts";
 
+/** Twenty supervisors take a minute or two, and many times that on a busy machine. */
+const LONG = { timeout: isLong ? 900_000 : 60_000 };
+
 async function addTasks({ dibs }: Site, count: number, ms: number): Promise<void> {
   const tasks = Array.from({ length: count }, () => ({ data: { ms } }));
   await dibs.queue("work", { lease: "10s" }).addMany(tasks);
@@ -129,32 +132,36 @@ describe("one process at a time", () => {
     await second.stop();
   });
 
-  test("a supervisor that is killed leaves no process, and its successor never has more than max workers", async () => {
-    const site = await makeSite();
-    const options = site.options("worker", { min: 2, max: 3 });
-    const kills = isLong ? 20 : 3;
-    let most = 0;
-    const watching = setInterval(() => {
-      most = Math.max(most, processesOf(site.file).length);
-    }, 20);
-    onTestFinished(() => clearInterval(watching));
-    await addTasks(site, 20 * kills, 100);
-    for (let kill = 0; kill < kills; kill++) {
-      const supervisor = startSupervisor(site.file, options);
-      await once(supervisor.stdout, "data");
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * 1_000));
-      supervisor.kill("SIGKILL");
-      await once(supervisor, "exit");
-    }
-    const last = startSupervisor(site.file, options);
-    await expect.poll(() => doneOf(site), { timeout: 60_000 }).toBe(20 * kills);
-    last.kill("SIGTERM");
-    await once(last, "exit");
-    await expect.poll(() => processesOf(site.file)).toEqual([]);
-    // A process of the launcher's own is not a worker: it has no such environment.
-    expect(most).toBeLessThanOrEqual(3);
-    expect((await site.dibs.queue("work").stats()).depth).toMatchObject({ dead: 0, ready: 0, claimed: 0 });
-  });
+  test(
+    "a supervisor that is killed leaves no process, and its successor never has more than max workers",
+    LONG,
+    async () => {
+      const site = await makeSite();
+      const options = site.options("worker", { min: 2, max: 3 });
+      const kills = isLong ? 20 : 3;
+      let most = 0;
+      const watching = setInterval(() => {
+        most = Math.max(most, processesOf(site.file).length);
+      }, 20);
+      onTestFinished(() => clearInterval(watching));
+      await addTasks(site, 20 * kills, 100);
+      for (let kill = 0; kill < kills; kill++) {
+        const supervisor = startSupervisor(site.file, options);
+        await once(supervisor.stdout, "data");
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * 1_000));
+        supervisor.kill("SIGKILL");
+        await once(supervisor, "exit");
+      }
+      const last = startSupervisor(site.file, options);
+      await expect.poll(() => doneOf(site), LONG).toBe(20 * kills);
+      last.kill("SIGTERM");
+      await once(last, "exit");
+      await expect.poll(() => processesOf(site.file)).toEqual([]);
+      // A process of the launcher's own is not a worker: it has no such environment.
+      expect(most).toBeLessThanOrEqual(3);
+      expect((await site.dibs.queue("work").stats()).depth).toMatchObject({ dead: 0, ready: 0, claimed: 0 });
+    },
+  );
 });
 
 test("workers that lost their launcher and their supervisor are ended before a pool of the name starts others", async () => {

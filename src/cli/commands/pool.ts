@@ -50,9 +50,9 @@ async function run(words: string[], flags: Flags): Promise<void> {
   pools.forEach((pool) => resolvePool(pool));
   const interrupt = onInterrupt("Workers finish their tasks");
   const { open } = await import("../../api/open.ts");
-  const logger = { warn: () => {}, error: (message: string) => say(`dibs: ${message}`) };
+  const log = (message: string): void => say(`dibs: ${message}`);
   const schema = flags.schema === undefined ? {} : { schema: flags.schema };
-  await using dibs = await open(url, { logger, ...schema });
+  await using dibs = await open(url, { logger: { warn: log, error: log }, ...schema });
   const cap = file.cap === null ? undefined : new Cap(file.cap);
   for (const pool of pools) dibs.startPool(pool, cap);
   if (file.alerts) dibs.alerts(file.alerts);
@@ -96,6 +96,8 @@ function environment(url: string, { schema }: Flags): Record<string, string> {
 function tell({ json }: Flags, pool: string, { type, from, to, reasons }: NewEntry): void {
   const at = new Date();
   if (json) return printJson({ at, pool, type, from, to, reasons });
+  // The log has it.
+  if (type === "pool.crashing") return;
   const what = type === "pool.resized" ? `${from} → ${to} workers` : type.replace("pool.", "");
   say(`${at.toTimeString().slice(0, 8)}  ${pool}  ${what}. ${reasons.join(" ")}`);
 }
