@@ -20,6 +20,7 @@ import {
 } from "./check.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
+import { doorDocuments } from "./documents.ts";
 import { Feed } from "./events.ts";
 import { Gatherer } from "./gather.ts";
 import { extend, progress, step } from "./claim-calls.ts";
@@ -217,6 +218,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     retire: (session) => sessions.retire(session),
     leave: (session, how) => sessions.leave(session, how),
     workers: (query) => sessions.list(query),
+    documents: doorDocuments(context),
     events: (signal) => feed.open(signal),
     close: () => (closing ??= close()),
   };

@@ -1,8 +1,38 @@
-import type { Paged } from "../core/port.ts";
+import { invalid } from "../core/errors.ts";
+import { checkText } from "../core/options.ts";
+import type { Documents, DoorKind, Paged } from "../core/port.ts";
+import { show } from "../core/show.ts";
 import type { PageRequest, StoredDocument } from "../engine/engine.ts";
+import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** Reads the documents that schedules and pipelines are stored as, for schedules.ts and runs.ts. */
+/** Documents: those that schedules and pipelines are stored as, for schedules.ts and runs.ts, and those of doors. */
+
+const LONGEST_NAME = 1_024;
+
+/** A door may not reach the documents of others: they are checked where they are written. */
+function checkKind(kind: DoorKind): DoorKind {
+  if (typeof kind === "string" && /^amqp-[a-z]+$/.test(kind)) return kind;
+  throw invalid(`A door's documents are of a kind such as "amqp-exchange"; got ${show(kind)}.`);
+}
+
+export function doorDocuments(context: Context): Documents {
+  return {
+    list: async (kind, query = {}) => {
+      const page = checkPage(query, "documents", "name");
+      const { name } = query;
+      return context.run({
+        ...{ verb: "documents", kind: checkKind(kind), ...page },
+        ...(name !== undefined && { name: checkText(name, "name", LONGEST_NAME) }),
+      });
+    },
+    put: async (kind, name, value, expect) => {
+      checkText(name, "A document's name", LONGEST_NAME);
+      const change = { kind: checkKind(kind), name, value, ...(expect !== undefined && { expect }) };
+      return (await context.run({ verb: "put", ...change })).before;
+    },
+  };
+}
 
 export async function findDocument(
   context: Context,

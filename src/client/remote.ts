@@ -30,6 +30,11 @@ export async function openRemote(options: RemoteOptions): Promise<Port> {
   return remote.port;
 }
 
+const refuseDocuments = (): Promise<never> =>
+  Promise.reject(
+    new DibsError("UNSUPPORTED", "The documents of doors are not available through a dibs server."),
+  );
+
 const NOTHING: ClaimResult = { tasks: [], policies: {} };
 
 class Remote {
@@ -89,6 +94,7 @@ class Remote {
       join: (worker, lease, listener) => this.#join(worker, lease, listener),
       rejoin: (session, fences, listener) => this.#rejoin(session, fences, listener),
       leave: (session, options) => this.#leave(session, options),
+      documents: { list: refuseDocuments, put: refuseDocuments },
       events: (signal) => this.#listeners.open(this.#calls.nextId(), signal),
       close: () => (this.#closed ??= this.#close()),
     };

@@ -173,9 +173,29 @@ export interface Port {
   /** Workers with heartbeats, in the order in which they joined. */
   workers(query?: PageQuery & { queue?: string | undefined }): Promise<Paged<WorkerRecord>>;
 
+  /** For doors, which store here what their protocol needs beyond queues. Does not cross the wire. */
+  readonly documents: Documents;
+
   events(signal: AbortSignal): AsyncIterableIterator<EventPage>;
   close(): Promise<void>;
 }
+
+/** Small named values that all servers of a store share, by kind. */
+export interface Documents {
+  /** By name: a page of a kind, or the one with this name. */
+  list(
+    kind: DoorKind,
+    query?: PageQuery & { name?: string | undefined },
+  ): Promise<Paged<{ name: string; value: string }>>;
+  /**
+   * Stores a value; null removes it. Returns the previous value. With `expect`, nothing changes unless that is the
+   * previous value (null: none).
+   */
+  put(kind: DoorKind, name: string, value: string | null, expect?: string | null): Promise<string | null>;
+}
+
+/** Kinds of documents that doors own. Schedules, pipelines and pools have kinds of their own, and checks with them. */
+export type DoorKind = `amqp-${string}`;
 
 export interface DeclareOptions {
   /** An operator's change: applied whatever was declared before. */

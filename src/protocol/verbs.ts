@@ -3,7 +3,7 @@ import type { Port } from "../core/port.ts";
 import type { NewTask } from "../core/task.ts";
 
 /** The verbs of the port that are calls. Events, close and the clock are handled separately. */
-export type WireVerb = Exclude<keyof Port, "clock" | "events" | "close">;
+export type WireVerb = Exclude<keyof Port, "clock" | "documents" | "events" | "close">;
 
 export interface Traits {
   /** How many arguments cross the wire. Later ones, such as a transaction or a listener, cannot. */

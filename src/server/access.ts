@@ -35,6 +35,16 @@ export class Access {
     return this.#hasAsked;
   }
 
+  /** What a token allows; undefined if it is unknown. */
+  find(token: string): Entry | undefined {
+    return this.#lookUp(token).known;
+  }
+
+  /** For clients without a token; undefined if this server requires one. */
+  anyone(): Entry | undefined {
+    return this.#lookUp(undefined).asks ? undefined : this.#everybody;
+  }
+
   enter(token: string | undefined): Entry {
     const { asks, known } = this.#lookUp(token);
     if (known) return known;

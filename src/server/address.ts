@@ -44,10 +44,15 @@ export async function listenAt(
   });
 }
 
-function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): DibsError {
+export function cannotListen(
+  host: string,
+  port: number,
+  error: NodeJS.ErrnoException,
+  flag = "--port",
+): DibsError {
   const advice =
     error.code === "EADDRINUSE"
-      ? "Something listens there already; take another --port, or stop it."
-      : "Check --host and --port.";
+      ? `Something listens there already; take another ${flag}, or stop it.`
+      : `Check --host and ${flag}.`;
   return new DibsError("INVALID", `dibs cannot listen on ${host} port ${port}: ${error.message}. ${advice}`);
 }

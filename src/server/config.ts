@@ -59,6 +59,13 @@ export const SETTINGS = {
     default: 5_000,
     least: 100,
   },
+  amqp: { about: "also speak AMQP 0-9-1, as RabbitMQ does", takes: null, default: false },
+  amqpPort: {
+    about: "the port for AMQP; 0: any free port",
+    takes: "NUMBER",
+    default: 5_672,
+    most: 65_535,
+  },
   alerts: {
     about: "a JSON file with rules of alerts, which this server evaluates",
     takes: "PATH",
@@ -89,6 +96,8 @@ export interface Config {
   maxFrame: number;
   resume: number;
   beat: number;
+  amqp: boolean;
+  amqpPort: number;
   alerts: string | null;
   logLevel: string;
 }

@@ -336,6 +336,8 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       }));
       return { items, next: page.next };
     },
+    // They do not cross the wire: only doors reach them, and check what their clients may do.
+    documents: port.documents,
     events: (signal) => visibleEvents(port.events(signal), grant),
     close: () => port.close(),
   };

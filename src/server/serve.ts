@@ -24,6 +24,8 @@ import { readVersion } from "./version.ts";
 
 export interface Serving {
   url: string;
+  /** Where AMQP clients connect; undefined without that door. */
+  amqpPort: number | undefined;
   asksForTokens: boolean;
   /** Graceful: not ready, hands out nothing, clients finish, the rest is released, closed. */
   stop(): Promise<void>;
@@ -70,7 +72,8 @@ export async function serve(config: Config): Promise<Serving> {
     },
     onMeasured: (listener) => (measure = listener),
   });
-  log.info({ url: server.url, store: withoutSecrets(config.url) }, "listening");
+  const amqp = server.amqpPort === undefined ? {} : { amqpPort: server.amqpPort };
+  log.info({ url: server.url, ...amqp, store: withoutSecrets(config.url) }, "listening");
   if (config.letAnyoneIn)
     logger.warn(
       `--let-anyone-in: everyone who reaches ${server.url} may read and change everything, with or without a token.`,
@@ -78,6 +81,7 @@ export async function serve(config: Config): Promise<Serving> {
   const alerts = alertRules && new Alerts(store, alertRules, logger, () => {});
   return {
     url: server.url,
+    amqpPort: server.amqpPort,
     asksForTokens,
     stop: async () => {
       await alerts?.stop();
@@ -107,6 +111,7 @@ async function start(
       allowOrigins: allowOrigin,
       tls: readTls(config),
       native: { maxFrame, resumeMs: config.resume, beatMs: config.beat },
+      ...(config.amqp && { amqp: { port: config.amqpPort } }),
     });
   } catch (error) {
     await listeners.dashboard?.stop();

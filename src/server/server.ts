@@ -17,14 +17,16 @@ import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import { isStoreFault } from "../core/store-fault.ts";
 import type { Env } from "../doors/http/define.ts";
+import { AmqpDoor, type Admitted as AmqpAdmitted, type AmqpOptions } from "../doors/amqp/door.ts";
+import type { Credentials } from "../doors/amqp/login.ts";
 import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/door.ts";
 import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
-import { checkAddress, listenAt } from "./address.ts";
 import { checkStore } from "./check-store.ts";
+import { cannotListen, checkAddress, listenAt } from "./address.ts";
 import { boundEntry } from "./audit.ts";
-import { bearerOf, type CallerRules, checkCaller, rulesOf, shareWithOrigin } from "./callers.ts";
+import { bearerOf, type CallerRules, checkCaller, isLoopback, rulesOf, shareWithOrigin } from "./callers.ts";
 import { Connections } from "./connections.ts";
 import { DashboardDoor } from "./dashboard-door.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
@@ -70,6 +72,8 @@ export interface ServerOptions {
   /** A connection that the server ended is destroyed if its client has not ended it in this time. */
   farewellMs?: number;
   native?: Omit<NativeOptions, "clock" | "logger">;
+  /** Also speak AMQP, at this port; 0: any free port. */
+  amqp?: { port: number } & Pick<AmqpOptions, "maxBody" | "handshakeMs">;
 }
 
 const DEFAULT_CONNECTIONS = 20_000;
@@ -103,6 +107,8 @@ export class Server {
   readonly #http: HttpServer;
   readonly #connections: Connections;
   readonly #native: NativeDoor;
+  readonly #amqp: AmqpDoor | undefined;
+  #amqpPort: number | undefined;
   readonly #door: HttpDoor;
   readonly #listener: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly #callers: CallerRules;
@@ -155,6 +161,14 @@ export class Server {
     const budget = new AnswerBudget();
     this.#httpAnswers = new HttpAnswers(budget);
     this.#native = new NativeDoor({ ...options.native, clock, logger, budget });
+    const { amqp, tls, maxConnections } = options;
+    this.#amqp =
+      amqp &&
+      new AmqpDoor({
+        ...{ port: this.#store, logger, tls, maxBody: amqp.maxBody, handshakeMs: amqp.handshakeMs },
+        maxConnections: maxConnections ?? DEFAULT_CONNECTIONS,
+        admit: (credentials, address) => this.#admitAmqp(credentials, address),
+      });
     const limits = {
       ...{ headersTimeout: headersMs, requestTimeout: requestMs, maxHeaderSize: HEADER_BYTES },
       connectionsCheckingInterval: Math.min(TOKEN_CHECK_MS, headersMs),
@@ -163,7 +177,7 @@ export class Server {
     this.#http = options.tls
       ? createSecureServer({ ...limits, ...options.tls, handshakeTimeout: headersMs })
       : createServer(limits);
-    const { maxConnections: max = DEFAULT_CONNECTIONS } = options;
+    const max = maxConnections ?? DEFAULT_CONNECTIONS;
     this.#connections = new Connections(this.#http, { max, readMs, farewellMs });
     this.#http.on("request", (request, response) => {
       cutSlowReader(response, readMs);
@@ -189,6 +203,7 @@ export class Server {
     await listenAt(server.#http, options, (error) =>
       server.#options.logger.error(`The server's socket failed: ${error.message}`),
     );
+    await server.#listenForAmqp();
     server.#followTokens();
     return server;
   }
@@ -200,19 +215,24 @@ export class Server {
     return `${this.#options.tls ? "https" : "http"}://${host}:${port}`;
   }
 
+  /** Where AMQP clients connect; undefined without that door. */
+  get amqpPort(): number | undefined {
+    return this.#amqpPort;
+  }
+
   get clients(): number {
-    return this.#native.clients;
+    return this.#native.clients + (this.#amqp?.connections ?? 0);
   }
 
   /** Open TCP connections of any kind. */
   get connections(): number {
-    return this.#connections.count;
+    return this.#connections.count + (this.#amqp?.connections ?? 0);
   }
 
   /** Reports that it is not ready, hands out no more tasks, and gives clients `ms` to finish. */
   async drain(ms: number): Promise<void> {
     this.#stopHandingOut();
-    await this.#native.drain(ms);
+    await Promise.all([this.#native.drain(ms), this.#amqp?.drain(ms)]);
     // A client learns from its next answer that the connection ends. If it were closed before that, the client would
     // not know whether its request was received.
     if (performance.now() - this.#requestedAt < LINGER_MS)
@@ -225,6 +245,7 @@ export class Server {
     this.#closing.abort(new DibsError("UNAVAILABLE", "This server is being stopped. Try again soon."));
     this.#stopFollowing();
     this.#native.close();
+    await this.#amqp?.close();
     const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
     const stopTimer = startTimer(LAST_ANSWERS_MS, () => this.#connections.destroyAll());
     await closed;
@@ -287,6 +308,7 @@ export class Server {
       return known.get(owner)!;
     };
     this.#native.dismiss(isDismissed);
+    this.#amqp?.dismiss(isDismissed);
     for (const [response, owner] of this.#inProgress)
       if (owner !== undefined && isDismissed(owner)) response.destroy();
   }
@@ -308,6 +330,28 @@ export class Server {
     const { owner, grant } = access.enter(bearerOf(headers));
     const ticketOf = (session: number): string => access.ticketOf(owner, session);
     return { port: guardPort(this.#store, grant, this.#audit), grant, owner, ticketOf };
+  }
+
+  async #listenForAmqp(): Promise<void> {
+    const { amqp, host } = this.#options;
+    if (!this.#amqp || !amqp) return;
+    try {
+      this.#amqpPort = await this.#amqp.listen(host, amqp.port);
+    } catch (error) {
+      await this.close();
+      throw cannotListen(host, amqp.port, error as NodeJS.ErrnoException, "--amqp-port");
+    }
+  }
+
+  /** The password is a token. Without tokens, the local machine may do everything, as guest. */
+  #admitAmqp({ user, password }: Credentials, address: string): AmqpAdmitted | undefined {
+    const { access, letAnyoneIn } = this.#options;
+    const isGuest = user === "guest" && password === "guest" && isLoopback(address.replace(/^::ffff:/, ""));
+    const entry = access.find(password) ?? (isGuest || letAnyoneIn ? access.anyone() : undefined);
+    if (!entry) return undefined;
+    const { owner, grant } = entry;
+    const allows: AmqpAdmitted["allows"] = (kind, queue) => grant.allows(kind, queue);
+    return { port: guardPort(this.#store, grant, this.#audit), owner, allows };
   }
 
   /** The last resort for an unexpected exception: it ends this connection, never the process. */

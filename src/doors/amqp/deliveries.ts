@@ -1,0 +1,291 @@
+import type { SettleCall } from "../../core/port.ts";
+import type { ClaimedTask } from "../../core/task.ts";
+import type { Channel } from "./channel.ts";
+import type { Consumer, Feeder } from "./feeder.ts";
+import { type Message, messageOf } from "./message.ts";
+import { AmqpError } from "./wire/errors.ts";
+
+/** Tasks that a consumer without a limit takes at once. What its connection cannot write bounds it, too. */
+const UNLIMITED = 500;
+
+interface Unacked {
+  fence: number;
+  feeder: Feeder;
+  /** Undefined: it came by basic.get. */
+  consumer: ChannelConsumer | undefined;
+}
+
+/** How a message ends: acknowledged, back to its queue, or given up. */
+export type Verdict = "ack" | "requeue" | "reject";
+
+/** What one channel was sent and has not acknowledged, and its consumers. */
+export class Deliveries {
+  readonly #channel: Channel;
+  readonly consumers = new Map<string, ChannelConsumer>();
+  /** By delivery tag, in the order of the tags. */
+  readonly #unacked = new Map<number, Unacked>();
+  /** In a transaction: what a commit will settle. */
+  #uncommitted: { tag: number; unacked: Unacked; verdict: Verdict }[] = [];
+  #lastTag = 0;
+  /** Of each consumer that starts from now on; 0: no limit. */
+  prefetch = 0;
+  /** Of all consumers of the channel together; 0: no limit. */
+  channelPrefetch = 0;
+  #isEnded = false;
+
+  constructor(channel: Channel) {
+    this.#channel = channel;
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  get unackedByConsumers(): number {
+    let count = 0;
+    for (const consumer of this.consumers.values()) count += consumer.unacked;
+    return count;
+  }
+
+  get isEmpty(): boolean {
+    return this.#unacked.size === 0;
+  }
+
+  /** More messages than this can be in flight on the channel. */
+  get channelRoom(): number {
+    return this.channelPrefetch === 0 ? UNLIMITED : this.channelPrefetch - this.unackedByConsumers;
+  }
+
+  #nextTag(unacked: Unacked | undefined): number {
+    const tag = ++this.#lastTag;
+    if (unacked) this.#unacked.set(tag, unacked);
+    return tag;
+  }
+
+  deliver(consumer: ChannelConsumer, task: ClaimedTask, redelivered: boolean): void {
+    const { feeder, noAck, tag: consumerTag, queueName } = consumer;
+    const message = messageOf(task, queueName);
+    const { exchange, routingKey } = message;
+    const deliveryTag = this.#nextTag(noAck ? undefined : { fence: task.fence, feeder, consumer });
+    const { connection, number } = this.#channel;
+    const args = { consumerTag, deliveryTag, redelivered, exchange, routingKey };
+    connection.sendContent(number, "basic.deliver", args, message);
+    if (noAck) this.#settle(feeder, task.fence, { kind: "ack", result: null });
+    else consumer.unacked++;
+  }
+
+  deliverReply(consumerTag: string, message: Message): void {
+    const { exchange, routingKey } = message;
+    const args = {
+      consumerTag,
+      deliveryTag: 1,
+      redelivered: false,
+      exchange,
+      routingKey,
+    };
+    this.#channel.connection.sendContent(this.#channel.number, "basic.deliver", args, message);
+  }
+
+  /** @param count how many messages the queue still has */
+  deliverOne(
+    feeder: Feeder,
+    queueName: string,
+    { task, redelivered }: { task: ClaimedTask; redelivered: boolean },
+    noAck: boolean,
+    count: number,
+  ): void {
+    const message = messageOf(task, queueName);
+    const { exchange, routingKey } = message;
+    const unacked = noAck ? undefined : { fence: task.fence, feeder, consumer: undefined };
+    const args = {
+      deliveryTag: this.#nextTag(unacked),
+      redelivered,
+      exchange,
+      routingKey,
+      messageCount: count,
+    };
+    this.#channel.connection.sendContent(this.#channel.number, "basic.get-ok", args, message);
+    if (noAck) this.#settle(feeder, task.fence, { kind: "ack", result: null });
+  }
+
+  settle(deliveryTag: number, multiple: boolean, verdict: Verdict): void {
+    const settled = this.#take(deliveryTag, multiple);
+    if (this.#channel.mode === "tx")
+      this.#uncommitted.push(...settled.map(([tag, unacked]) => ({ tag, unacked, verdict })));
+    else
+      this.#end(
+        settled.map(([, unacked]) => unacked),
+        verdict,
+      );
+  }
+
+  #take(deliveryTag: number, multiple: boolean): [number, Unacked][] {
+    if (multiple) {
+      const all = deliveryTag === 0;
+      const taken: [number, Unacked][] = [];
+      for (const entry of this.#unacked) {
+        if (!all && entry[0] > deliveryTag) break;
+        taken.push(entry);
+      }
+      // A tag that was given out and is already acknowledged is no error here.
+      if (taken.length === 0 && !all && !this.#unacked.has(deliveryTag) && deliveryTag > this.#lastTag)
+        throw unknownTag(deliveryTag);
+      for (const [tag] of taken) this.#unacked.delete(tag);
+      return taken;
+    }
+    const unacked = this.#unacked.get(deliveryTag);
+    if (!unacked) throw unknownTag(deliveryTag);
+    this.#unacked.delete(deliveryTag);
+    return [[deliveryTag, unacked]];
+  }
+
+  #end(settled: readonly Unacked[], verdict: Verdict): void {
+    const feeders = new Set<Feeder>();
+    for (const { fence, feeder, consumer } of settled) {
+      if (consumer) consumer.unacked--;
+      feeders.add(feeder);
+      if (verdict === "requeue") this.#watch(feeder.giveBack(fence, "requeued"));
+      else if (verdict === "ack") this.#settle(feeder, fence, { kind: "ack", result: null });
+      else this.#settle(feeder, fence, { kind: "reject", error: REJECTED });
+    }
+    for (const feeder of feeders) feeder.pump();
+    // The limit of the channel may have kept other queues waiting.
+    if (this.channelPrefetch > 0) this.pumpAll();
+  }
+
+  #settle(feeder: Feeder, fence: number, call: SettleCall): void {
+    this.#watch(feeder.settle(fence, call));
+  }
+
+  /** A claim that was lost is no error of the client. Everything else is: the message would wait until its lease ends. */
+  #watch(settling: Promise<void>): void {
+    settling.catch((error: unknown) => {
+      if ((error as { code?: string }).code !== "CLAIM_LOST") this.#channel.fail(error);
+    });
+  }
+
+  /** Returns all messages that are not acknowledged. */
+  recover(): void {
+    const settled = [...this.#unacked.values()];
+    this.#unacked.clear();
+    this.#end(settled, "requeue");
+  }
+
+  commit(): void {
+    const settled = this.#uncommitted;
+    this.#uncommitted = [];
+    for (const { unacked, verdict } of settled) this.#end([unacked], verdict);
+  }
+
+  /** The acknowledgements count as never made. */
+  rollback(): void {
+    const before = [...this.#unacked];
+    const undone = this.#uncommitted.map(({ tag, unacked }) => [tag, unacked] as [number, Unacked]);
+    this.#uncommitted = [];
+    this.#unacked.clear();
+    for (const [tag, unacked] of [...undone, ...before].sort(([a], [b]) => a - b))
+      this.#unacked.set(tag, unacked);
+  }
+
+  /** The claim of a message has ended without this channel. */
+  lost(fence: number): number | undefined {
+    for (const [tag, unacked] of this.#unacked) {
+      if (unacked.fence !== fence) continue;
+      this.#unacked.delete(tag);
+      if (unacked.consumer) unacked.consumer.unacked--;
+      return tag;
+    }
+    return undefined;
+  }
+
+  pumpAll(): void {
+    for (const feeder of new Set([...this.consumers.values()].map((each) => each.feeder))) feeder.pump();
+  }
+
+  /** The channel is gone: what it holds returns to its queues. */
+  async end(): Promise<void> {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    const consumers = [...this.consumers.values()];
+    this.consumers.clear();
+    for (const consumer of consumers) consumer.feeder.remove(consumer);
+    this.#channel.connection.door.replies.close(this.#channel);
+    const held = [...this.#unacked.values(), ...this.#uncommitted.map(({ unacked }) => unacked)];
+    this.#unacked.clear();
+    const feeders = new Set(held.map(({ feeder }) => feeder));
+    await Promise.all(held.map(({ feeder, fence }) => feeder.giveBack(fence, "lost").catch(() => {})));
+    for (const feeder of feeders) feeder.pump();
+    for (const consumer of consumers) this.#channel.connection.door.consumerLeft(consumer);
+  }
+}
+
+function unknownTag(tag: number): AmqpError {
+  return new AmqpError("PRECONDITION_FAILED", `unknown delivery tag ${tag}`);
+}
+
+const REJECTED = {
+  name: "Rejected",
+  message: "The consumer refused the message with basic.reject or basic.nack, without requeue.",
+  stack: null,
+};
+
+/** One consumer of a channel. */
+export class ChannelConsumer implements Consumer {
+  readonly tag: string;
+  readonly feeder: Feeder;
+  readonly queueName: string;
+  readonly noAck: boolean;
+  readonly isExclusive: boolean;
+  readonly priority: number;
+  readonly #channel: Channel;
+  readonly #prefetch: number;
+  unacked = 0;
+
+  constructor(
+    channel: Channel,
+    options: Pick<ChannelConsumer, "tag" | "feeder" | "queueName" | "noAck" | "isExclusive" | "priority">,
+  ) {
+    this.#channel = channel;
+    this.tag = options.tag;
+    this.feeder = options.feeder;
+    this.queueName = options.queueName;
+    this.noAck = options.noAck;
+    this.isExclusive = options.isExclusive;
+    this.priority = options.priority;
+    this.#prefetch = channel.deliveries.prefetch;
+  }
+
+  get vhost(): string {
+    return this.#channel.vhost;
+  }
+
+  /** Below 0: its connection cannot write what it was sent before. */
+  get room(): number {
+    if (this.#channel.connection.isCongested || !this.#channel.isOpen) return -1;
+    if (this.noAck) return UNLIMITED;
+    const own = this.#prefetch === 0 ? UNLIMITED : this.#prefetch - this.unacked;
+    return Math.min(own, this.#channel.deliveries.channelRoom);
+  }
+
+  deliver(task: ClaimedTask, redelivered: boolean): void {
+    this.#channel.deliveries.deliver(this, task, redelivered);
+  }
+
+  lost(fence: number, isTimeout: boolean): void {
+    const tag = this.#channel.deliveries.lost(fence);
+    if (tag === undefined || !isTimeout) return;
+    this.#channel.fail(
+      new AmqpError(
+        "PRECONDITION_FAILED",
+        `delivery acknowledgement on channel ${this.#channel.number} timed out. This timeout value can be configured, ` +
+          `see the consumer timeout of the queue`,
+      ),
+    );
+  }
+
+  cancelled(): void {
+    this.#channel.deliveries.consumers.delete(this.tag);
+    if (this.#channel.isOpen && this.#channel.connection.canBeCancelled)
+      this.#channel.send("basic.cancel", { consumerTag: this.tag, noWait: true });
+  }
+}

@@ -1,0 +1,284 @@
+import { createServer, type Server, type Socket } from "node:net";
+import { createServer as createSecureServer } from "node:tls";
+import { hostname } from "node:os";
+import { randomBytes } from "node:crypto";
+import type { Logger } from "../../core/logger.ts";
+import type { Port } from "../../core/port.ts";
+import { Connection } from "./connection.ts";
+import type { ChannelConsumer } from "./deliveries.ts";
+import { Feeder } from "./feeder.ts";
+import { type Credentials, LoginDelays } from "./login.ts";
+import { queueOf } from "./names.ts";
+import { LARGEST_BODY } from "./queue-arguments.ts";
+import { Replies } from "./replies.ts";
+import { Topology } from "./topology.ts";
+import { fieldOf } from "./wire/table.ts";
+import { AmqpError } from "./wire/errors.ts";
+
+/** A client that has logged in: its restricted port, and what it may do. */
+export interface Admitted {
+  port: Port;
+  owner: string;
+  allows(kind: "add" | "work" | "admin", queue: string): boolean;
+}
+
+export interface AmqpOptions {
+  /** The store. The door claims with it for all its clients, after it has checked what each may do. */
+  port: Port;
+  logger: Logger;
+  /** Undefined: the login is refused. */
+  admit: (credentials: Credentials, address: string) => Admitted | undefined;
+  tls?: { cert: Buffer; key: Buffer } | undefined;
+  /** Most bytes of a message. */
+  maxBody?: number | undefined;
+  maxConnections: number;
+  /** From the connection to the end of the handshake; in milliseconds. */
+  handshakeMs?: number | undefined;
+}
+
+const OTHER_LOOPBACK: Record<string, string | undefined> = {
+  "127.0.0.1": "::1",
+  localhost: "::1",
+  "::1": "127.0.0.1",
+};
+
+/** How long a queue that dibs itself made is known without asking again. */
+const KNOWN_MS = 1_000;
+
+/**
+ * The RabbitMQ door: a listening address, connections, and what these share. It keeps no queue of its own: feeders claim
+ * from the store, and topology.ts has a copy of the exchanges that are stored there.
+ */
+export class AmqpDoor {
+  readonly options: AmqpOptions & { maxBody: number };
+  readonly port: Port;
+  readonly logger: Logger;
+  readonly topology: Topology;
+  readonly replies = new Replies();
+  readonly delays = new LoginDelays();
+  readonly #servers: Server[] = [];
+  readonly #connections = new Set<Connection>();
+  readonly #feeders = new Map<string, Feeder>();
+  /** Queues that exist, and until when that is believed. */
+  readonly #known = new Map<string, number>();
+  readonly #returned = new Set<string>();
+  readonly #serverId = randomBytes(6).toString("hex");
+  #lastConnection = 0;
+  #isDraining = false;
+  #checkDrained: () => void = () => {};
+
+  constructor(options: AmqpOptions) {
+    this.options = { ...options, maxBody: options.maxBody ?? LARGEST_BODY };
+    this.port = options.port;
+    this.logger = options.logger;
+    this.topology = new Topology(options.port.documents);
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /**
+   * Listens at a port; 0: any free port. Returns it. On both loopback addresses if the host is one of them: a client that
+   * asks for "localhost" tries either.
+   */
+  async listen(host: string, port: number): Promise<number> {
+    await this.topology.fresh();
+    const bound = await this.#listenOn(host, port);
+    const other = OTHER_LOOPBACK[host];
+    if (other === undefined) return bound;
+    await this.#listenOn(other, bound).catch((error: unknown) => {
+      // A machine without IPv6 has only one of them.
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== "EADDRNOTAVAIL" && code !== "EAFNOSUPPORT") throw error;
+    });
+    return bound;
+  }
+
+  async #listenOn(host: string, port: number): Promise<number> {
+    const onConnection = (socket: Socket): void => this.#accept(socket);
+    const { tls } = this.options;
+    const server = tls ? createSecureServer(tls, onConnection) : createServer(onConnection);
+    if (tls) server.on("tlsClientError", (_, socket: Socket) => socket.destroy());
+    server.maxConnections = this.options.maxConnections;
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(port, host, () => {
+        server.off("error", reject);
+        server.on("error", (error) => this.logger.error(`The AMQP socket failed: ${error.message}`));
+        resolve();
+      });
+    });
+    this.#servers.push(server);
+    return (server.address() as { port: number }).port;
+  }
+
+  #accept(socket: Socket): void {
+    if (this.#isDraining) return void socket.destroy();
+    const id = `${this.#serverId}/${++this.#lastConnection}`;
+    this.#connections.add(new Connection(this, socket, id));
+  }
+
+  admit(credentials: Credentials, address: string): Admitted | undefined {
+    return this.options.admit(credentials, address);
+  }
+
+  /** A virtual host is a prefix of names, and needs no declaration. */
+  hasVhost(vhost: string): boolean {
+    return vhost === "/" || /^[A-Za-z0-9_.-]{1,32}$/.test(vhost);
+  }
+
+  // ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  async exists(queue: string): Promise<boolean> {
+    const { items } = await this.port.queues({ queue });
+    if (items.length > 0) this.madeQueue(queue);
+    else this.#known.delete(queue);
+    return items.length > 0;
+  }
+
+  madeQueue(queue: string): void {
+    this.#known.set(queue, performance.now() + KNOWN_MS);
+    if (this.#known.size > 10_000) this.#known.delete(this.#known.keys().next().value!);
+  }
+
+  /** Before messages are routed: learns which of these names are queues that no AMQP client declared. */
+  async lookUp(vhost: string, names: Iterable<string>): Promise<void> {
+    const unknown = [...new Set(names)].filter((name) => !this.hasQueue(vhost, name));
+    if (unknown.length > 0) await Promise.all(unknown.map((name) => this.exists(queueOf(vhost, name))));
+  }
+
+  hasQueue(vhost: string, name: string): boolean {
+    if (this.topology.queue(vhost, name)) return true;
+    return (this.#known.get(queueOf(vhost, name)) ?? 0) > performance.now();
+  }
+
+  async countsOf(queue: string): Promise<{ messageCount: number; consumerCount: number }> {
+    const { depth, workers } = await this.port.stats(queue);
+    const feeder = this.#feeders.get(queue);
+    const here = feeder?.consumers.length ?? 0;
+    return {
+      messageCount: depth.ready + depth.waiting + (feeder?.buffered ?? 0),
+      // The feeder of this server is one worker of the store, whatever the number of its consumers.
+      consumerCount: here + Math.max(0, workers - (feeder?.hasJoined ? 1 : 0)),
+    };
+  }
+
+  async removeQueue(vhost: string, name: string, port: Port): Promise<void> {
+    const queue = queueOf(vhost, name);
+    const feeder = this.#feeders.get(queue);
+    await port.drop(queue);
+    this.#known.delete(queue);
+    await this.topology.removeQueue(vhost, name);
+    this.#feeders.delete(queue);
+    feeder?.cancelAll();
+    await feeder?.leave();
+  }
+
+  /** The queue was used: the time after which it expires starts again. */
+  used(_vhost: string, _name: string): void {}
+
+  feederOf(queue: string): Feeder {
+    let feeder = this.#feeders.get(queue);
+    if (feeder) return feeder;
+    const id = `amqp-${this.#serverId}`;
+    feeder = new Feeder({
+      queue,
+      port: this.port,
+      logger: this.logger,
+      worker: {
+        id,
+        name: "amqp",
+        queues: [queue],
+        concurrency: 1,
+        host: hostname().slice(0, 256),
+        pid: process.pid,
+      },
+      isSingle: () => this.#isSingle(queue),
+      onJoined: () => {},
+      returned: this.#returned,
+    });
+    if (this.#isDraining) feeder.stop();
+    this.#feeders.set(queue, feeder);
+    return feeder;
+  }
+
+  #isSingle(queue: string): boolean {
+    for (const consumer of (this.#feeders.get(queue)?.consumers ?? []) as readonly ChannelConsumer[]) {
+      const record = this.topology.queue(consumer.vhost, consumer.queueName);
+      const field = fieldOf(record?.arguments ?? [], "x-single-active-consumer");
+      return field?.type === "t" && field.value;
+    }
+    return false;
+  }
+
+  /** A queue that is deleted with its last consumer goes now. A feeder without work leaves the store. */
+  consumerLeft({ feeder, vhost, queueName }: ChannelConsumer): void {
+    this.#checkDrained();
+    if (feeder.consumers.length > 0) return;
+    const record = this.topology.queue(vhost, queueName);
+    if (record?.autoDelete) {
+      this.removeQueue(vhost, queueName, this.port).catch((error: unknown) =>
+        this.logger.error(`The queue ${queueName} could not be deleted: ${(error as Error).message}`),
+      );
+      return;
+    }
+    this.used(vhost, queueName);
+    this.releaseFeeder(feeder);
+  }
+
+  releaseFeeder(feeder: Feeder): void {
+    if (!feeder.isIdle || this.#feeders.get(feeder.queue) !== feeder) return;
+    this.#feeders.delete(feeder.queue);
+    void feeder.leave();
+  }
+
+  // ── Connections ─────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Its exclusive queues go with it. */
+  async connectionEnded({ id }: Connection): Promise<void> {
+    const own = [...this.topology.queues()].filter(({ owner }) => owner === id);
+    await Promise.all(own.map(({ vhost, name }) => this.removeQueue(vhost, name, this.port).catch(() => {})));
+    for (const feeder of this.#feeders.values()) this.releaseFeeder(feeder);
+    this.#checkDrained();
+  }
+
+  forget(connection: Connection): void {
+    this.#connections.delete(connection);
+    this.#checkDrained();
+  }
+
+  /** Ends the connections of owners that may no longer connect. */
+  dismiss(isDismissed: (owner: string) => boolean): void {
+    for (const connection of this.#connections)
+      if (connection.owner !== undefined && isDismissed(connection.owner))
+        connection.fail(new AmqpError("CONNECTION_FORCED", "the token of this connection was revoked"));
+  }
+
+  /** Hands out no more tasks. Resolves when clients have acknowledged what they hold, or after `ms`. */
+  async drain(ms: number): Promise<void> {
+    this.#isDraining = true;
+    for (const feeder of this.#feeders.values()) feeder.stop();
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#checkDrained = () => {
+        for (const feeder of this.#feeders.values()) if (feeder.isHolding) return;
+        clearTimeout(timer);
+        resolve();
+      };
+      for (const feeder of this.#feeders.values()) feeder.onSettled(() => this.#checkDrained());
+      this.#checkDrained();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#isDraining = true;
+    for (const server of this.#servers) server.close();
+    const reason = "broker forced connection closure with reason 'shutdown'";
+    for (const connection of this.#connections) connection.fail(new AmqpError("CONNECTION_FORCED", reason));
+    await Promise.all([...this.#feeders.values()].map((feeder) => feeder.leave()));
+    // What was sent at this moment is written before the sockets are closed.
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const connection of this.#connections) connection.destroy();
+  }
+}

@@ -1,0 +1,156 @@
+import type { Channel, Handlers } from "./channel.ts";
+import { exchangeScope } from "./names.ts";
+import { type Binding, type Exchange, EXCHANGE_TYPES, type ExchangeType } from "./route.ts";
+import { AmqpError, octets } from "./wire/errors.ts";
+import { canonical, fieldOf, readTable, shownValue, type Table, typeName } from "./wire/table.ts";
+
+/** The methods on exchanges. */
+
+export function needExchange(channel: Channel, name: string): Exchange {
+  const exchange = channel.connection.door.topology.exchange(channel.vhost, name);
+  if (!exchange) throw new AmqpError("NOT_FOUND", `no exchange '${name}' in vhost '${channel.vhost}'`);
+  return exchange;
+}
+
+export function refuseDefault(name: string): void {
+  if (name === "") throw new AmqpError("ACCESS_REFUSED", "operation not permitted on the default exchange");
+}
+
+function checkEquivalent(channel: Channel, before: Exchange, now: Omit<Exchange, "bindings">): void {
+  const where = `exchange '${now.name}' in vhost '${channel.vhost}'`;
+  const differ = (name: string, received: string, current: string): never => {
+    throw new AmqpError(
+      "PRECONDITION_FAILED",
+      `inequivalent arg '${name}' for ${where}: received ${received} but current is ${current}`,
+    );
+  };
+  if (before.type !== now.type) differ("type", `'${now.type}'`, `'${before.type}'`);
+  for (const [field, name] of FLAGS)
+    if (before[field] !== now[field]) differ(name, `'${now[field]}'`, `'${before[field]}'`);
+  const had = fieldOf(before.arguments, ALTERNATE);
+  const has = fieldOf(now.arguments, ALTERNATE);
+  if ((had && canonical(had)) !== (has && canonical(has))) differ(ALTERNATE, shown(has), shown(had));
+}
+
+const ALTERNATE = "alternate-exchange";
+const FLAGS = [
+  ["durable", "durable"],
+  ["autoDelete", "auto_delete"],
+  ["internal", "internal"],
+] as const;
+
+function shown(field: ReturnType<typeof fieldOf>): string {
+  return field?.type === "S" ? `the value '${field.value.toString()}' of type 'longstr'` : "none";
+}
+
+function typeOf(type: string): ExchangeType {
+  const known = EXCHANGE_TYPES.find((each) => each === type);
+  if (!known)
+    throw new AmqpError("COMMAND_INVALID", `${type === "" ? "invalid" : "unknown"} exchange type '${type}'`);
+  return known;
+}
+
+interface Ends {
+  source: string;
+  destination: string;
+  to: Binding["to"];
+  routingKey: string;
+  arguments: Buffer;
+}
+
+/** Checked by both ways to bind. */
+export function bindingOf(channel: Channel, { arguments: bytes, ...ends }: Ends): Binding {
+  refuseDefault(ends.source);
+  if (ends.to === "exchange") refuseDefault(ends.destination);
+  const source = needExchange(channel, ends.source);
+  const table = readTable(bytes);
+  if (source.type === "headers") checkMatch(table);
+  return { vhost: channel.vhost, ...ends, arguments: table };
+}
+
+const MATCHES = new Set(["all", "any", "all-with-x", "any-with-x"]);
+
+function checkMatch(table: Table): void {
+  const field = fieldOf(table, "x-match");
+  if (!field) return;
+  if (field.type !== "S")
+    throw new AmqpError(
+      "PRECONDITION_FAILED",
+      `Invalid x-match field type ${typeName(field)} (value ${shownValue(field)}); expected longstr`,
+    );
+  if (!MATCHES.has(field.value.toString()))
+    throw new AmqpError(
+      "PRECONDITION_FAILED",
+      `Invalid x-match field value ${octets(field.value)}; expected all, any, all-with-x, or any-with-x`,
+    );
+}
+
+export const EXCHANGE_HANDLERS: Handlers = {
+  "exchange.declare": async (channel, args) => {
+    const { exchange: name, type, passive, durable, autoDelete, internal, noWait } = args;
+    const { connection, vhost } = channel;
+    const { topology } = connection.door;
+    await topology.fresh();
+    if (passive) {
+      refuseDefault(name);
+      needExchange(channel, name);
+      return channel.answer(noWait, "exchange.declare-ok", {});
+    }
+    refuseDefault(name);
+    const table: Table = readTable(args.arguments);
+    const alternate = fieldOf(table, ALTERNATE);
+    if (alternate && alternate.type !== "S")
+      throw new AmqpError(
+        "PRECONDITION_FAILED",
+        `invalid type '${typeName(alternate)}' for arg '${ALTERNATE}' in exchange '${name}' in vhost '${vhost}'`,
+      );
+    const wanted = { vhost, name, type: typeOf(type), durable, autoDelete, internal, arguments: table };
+    const before = topology.exchange(vhost, name);
+    if (before) checkEquivalent(channel, before, wanted);
+    else {
+      if (name.startsWith("amq."))
+        throw new AmqpError("ACCESS_REFUSED", `exchange name '${name}' contains reserved prefix 'amq.*'`);
+      connection.needAny(["add", "work"], exchangeScope(vhost, name));
+      await topology.putExchange(wanted);
+    }
+    channel.answer(noWait, "exchange.declare-ok", {});
+  },
+  "exchange.delete": async (channel, { exchange: name, ifUnused, noWait }) => {
+    const { connection, vhost } = channel;
+    const { topology } = connection.door;
+    await topology.fresh();
+    refuseDefault(name);
+    if (name.startsWith("amq."))
+      throw new AmqpError(
+        "ACCESS_REFUSED",
+        `deletion of system exchange '${name}' in vhost '${vhost}' not allowed`,
+      );
+    const found = topology.exchange(vhost, name);
+    if (found && ifUnused && found.bindings.all.size > 0)
+      throw new AmqpError("PRECONDITION_FAILED", `exchange '${name}' in vhost '${vhost}' in use`);
+    if (found) {
+      connection.needAny(["add", "work"], exchangeScope(vhost, name));
+      await topology.removeExchange(vhost, name);
+    }
+    channel.answer(noWait, "exchange.delete-ok", {});
+  },
+  "exchange.bind": async (channel, { destination, source, routingKey, noWait, arguments: table }) => {
+    const { connection, vhost } = channel;
+    await connection.door.topology.fresh();
+    const ends = { source, destination, to: "exchange", routingKey, arguments: table } as const;
+    const binding = bindingOf(channel, ends);
+    needExchange(channel, destination);
+    connection.needAny(["add", "work"], exchangeScope(vhost, destination));
+    await connection.door.topology.bind(binding);
+    channel.answer(noWait, "exchange.bind-ok", {});
+  },
+  "exchange.unbind": async (channel, { destination, source, routingKey, noWait, arguments: table }) => {
+    const { connection, vhost } = channel;
+    await connection.door.topology.fresh();
+    const ends = { source, destination, to: "exchange", routingKey, arguments: table } as const;
+    const binding = bindingOf(channel, ends);
+    connection.needAny(["add", "work"], exchangeScope(vhost, destination));
+    await connection.door.topology.unbind(binding);
+    channel.answer(noWait, "exchange.unbind-ok", {});
+  },
+};

@@ -1,0 +1,168 @@
+import type { Channel, Handlers } from "./channel.ts";
+import { bindingOf, refuseDefault } from "./handle-exchange.ts";
+import { generatedName, queueOf } from "./names.ts";
+import { checkSame, policyOf, readArguments } from "./queue-arguments.ts";
+import { REPLY_TO, REPLY_TO_PREFIX } from "./replies.ts";
+import type { QueueRecord } from "./topology.ts";
+import { AmqpError } from "./wire/errors.ts";
+import type { Args } from "./wire/methods.ts";
+import { readTable } from "./wire/table.ts";
+
+/** The methods on queues. */
+
+/** A queue that exists: its record if AMQP declared it, and its name in dibs. */
+export interface Found {
+  name: string;
+  queue: string;
+  record: QueueRecord | undefined;
+}
+
+/** An empty name is the queue that was declared last on the channel. */
+export function nameOf(channel: Channel, given: string): string {
+  if (given !== "") return given;
+  if (channel.lastQueue === "") throw new AmqpError("NOT_FOUND", "no previously declared queue");
+  return channel.lastQueue;
+}
+
+export async function findQueue(channel: Channel, name: string): Promise<Found> {
+  const { connection, vhost } = channel;
+  const { door } = connection;
+  await door.topology.fresh();
+  const queue = queueOf(vhost, name);
+  if (!(await door.exists(queue))) {
+    // It was dropped by other means: what AMQP said about it goes with it.
+    if (door.topology.queue(vhost, name)) await door.topology.removeQueue(vhost, name);
+    throw new AmqpError("NOT_FOUND", `no queue '${name}' in vhost '${vhost}'`);
+  }
+  const record = door.topology.queue(vhost, name);
+  checkOwner(channel, name, record);
+  return { name, queue, record };
+}
+
+function checkOwner(channel: Channel, name: string, record: QueueRecord | undefined): void {
+  if (record && record.owner !== null && record.owner !== channel.connection.id) throw locked(channel, name);
+}
+
+function locked({ vhost }: Channel, name: string): AmqpError {
+  return new AmqpError(
+    "RESOURCE_LOCKED",
+    `cannot obtain exclusive access to locked queue '${name}' in vhost '${vhost}'. It could be originally declared on ` +
+      `another connection or the exclusive property value does not match that of the original declaration.`,
+  );
+}
+
+async function declare(channel: Channel, args: Args<"queue.declare">): Promise<void> {
+  const { durable, exclusive, autoDelete, noWait } = args;
+  const { connection, vhost } = channel;
+  const { door } = connection;
+  await door.topology.fresh();
+  const name = args.queue === "" ? generatedName("amq.gen-") : args.queue;
+  const where = `queue '${name}' in vhost '${vhost}'`;
+  const queue = queueOf(vhost, name);
+  const before = door.topology.queue(vhost, name);
+  const exists = await door.exists(queue);
+  if (!exists && args.queue.startsWith("amq."))
+    throw new AmqpError("ACCESS_REFUSED", `queue name '${name}' contains reserved prefix 'amq.*'`);
+  const table = readTable(args.arguments);
+  if (exists && before) {
+    checkOwner(channel, name, before);
+    if (exclusive !== (before.owner !== null)) throw locked(channel, name);
+    const flags = { durable: [durable, before.durable], auto_delete: [autoDelete, before.autoDelete] };
+    for (const [flag, [now, was]] of Object.entries(flags))
+      if (now !== was)
+        throw new AmqpError(
+          "PRECONDITION_FAILED",
+          `inequivalent arg '${flag}' for ${where}: received '${now}' but current is '${was}'`,
+        );
+    checkSame(before.arguments, table, where);
+  } else {
+    const settings = readArguments(table, where, { durable, exclusive, autoDelete });
+    connection.needAny(["add", "work"], queue);
+    const owner = exclusive ? connection.id : null;
+    // A queue that dibs made keeps its policy: the declaration only adds what AMQP says about it.
+    await door.port.declare(queue, policyOf(settings), { create: true });
+    await door.topology.putQueue({ vhost, name, durable, autoDelete, owner, arguments: table });
+    door.madeQueue(queue);
+  }
+  door.used(vhost, name);
+  channel.lastQueue = name;
+  if (!noWait) channel.send("queue.declare-ok", { queue: name, ...(await door.countsOf(queue)) });
+}
+
+export const QUEUE_HANDLERS: Handlers = {
+  "queue.declare": async (channel, args) => {
+    if (!args.passive) return declare(channel, args);
+    const { door } = channel.connection;
+    const name = args.queue;
+    if (name === REPLY_TO || (name.startsWith(REPLY_TO_PREFIX) && door.replies.isOpen(name)))
+      return channel.answer(args.noWait, "queue.declare-ok", {
+        queue: name,
+        messageCount: 0,
+        consumerCount: 1,
+      });
+    const { queue } = await findQueue(channel, name);
+    door.used(channel.vhost, name);
+    channel.lastQueue = name;
+    channel.answer(args.noWait, "queue.declare-ok", { queue: name, ...(await door.countsOf(queue)) });
+  },
+  "queue.bind": async (channel, { queue: given, exchange, routingKey, noWait, arguments: table }) => {
+    refuseDefault(exchange);
+    const name = nameOf(channel, given);
+    const { queue } = await findQueue(channel, name);
+    // With an empty name and key, the key is the queue's name.
+    const key = given === "" && routingKey === "" ? name : routingKey;
+    const ends = {
+      source: exchange,
+      destination: name,
+      to: "queue",
+      routingKey: key,
+      arguments: table,
+    } as const;
+    const binding = bindingOf(channel, ends);
+    channel.connection.needAny(["add", "work"], queue);
+    await channel.connection.door.topology.bind(binding);
+    channel.answer(noWait, "queue.bind-ok", {});
+  },
+  "queue.unbind": async (channel, { queue: given, exchange, routingKey, arguments: table }) => {
+    refuseDefault(exchange);
+    const { connection, vhost } = channel;
+    const { topology } = connection.door;
+    await topology.fresh();
+    const name = nameOf(channel, given);
+    checkOwner(channel, name, topology.queue(vhost, name));
+    const key = given === "" && routingKey === "" ? name : routingKey;
+    const ends = { vhost, source: exchange, destination: name, to: "queue", routingKey: key } as const;
+    connection.needAny(["add", "work"], queueOf(vhost, name));
+    // Nothing to remove is no error.
+    await topology.unbind({ ...ends, arguments: readTable(table) });
+    channel.send("queue.unbind-ok", {});
+  },
+  "queue.purge": async (channel, { queue: given, noWait }) => {
+    const { queue, record } = await findQueue(channel, nameOf(channel, given));
+    const { door, port } = channel.connection;
+    door.feederOf(queue).giveBackBuffer();
+    const messageCount = await (record?.owner === null || !record ? port : door.port).purge(queue);
+    channel.answer(noWait, "queue.purge-ok", { messageCount });
+  },
+  "queue.delete": async (channel, { queue: given, ifUnused, ifEmpty, noWait }) => {
+    const { connection, vhost } = channel;
+    const { door } = connection;
+    const name = nameOf(channel, given);
+    let found: Found;
+    try {
+      found = await findQueue(channel, name);
+    } catch (error) {
+      if (error instanceof AmqpError && error.code === 404)
+        return channel.answer(noWait, "queue.delete-ok", { messageCount: 0 });
+      throw error;
+    }
+    const { messageCount, consumerCount } = await door.countsOf(found.queue);
+    const where = `queue '${name}' in vhost '${vhost}'`;
+    if (ifUnused && consumerCount > 0) throw new AmqpError("PRECONDITION_FAILED", `${where} in use`);
+    if (ifEmpty && messageCount > 0) throw new AmqpError("PRECONDITION_FAILED", `${where} not empty`);
+    // Its owner may delete an exclusive queue, whatever else it may do.
+    const isOwn = found.record !== undefined && found.record.owner === connection.id;
+    await door.removeQueue(vhost, name, isOwn ? door.port : connection.port);
+    channel.answer(noWait, "queue.delete-ok", { messageCount });
+  },
+};

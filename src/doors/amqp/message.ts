@@ -1,0 +1,154 @@
+import { isUtf8 } from "node:buffer";
+import { JSON_TYPE, type ClaimedTask, type Headers, type NewTask } from "../../core/task.ts";
+import { LIMITS } from "../../core/limits.ts";
+import { AmqpError } from "./wire/errors.ts";
+import {
+  longstr,
+  NO_PROPERTIES,
+  type Properties,
+  readProperties,
+  replaceProperties,
+  shortstr,
+} from "./wire/properties.ts";
+import { type Field, text, writeTable } from "./wire/table.ts";
+
+/**
+ * A message as AMQP has it, and as a task. Its properties travel unchanged in one header of the task, so that they come
+ * back byte for byte. Content type and simple headers are visible to workers of any kind.
+ */
+export interface Message {
+  exchange: string;
+  routingKey: string;
+  /** Flags and values, as they are on the wire. */
+  properties: Buffer;
+  body: Uint8Array;
+}
+
+/** The header that carries the properties, the exchange and the routing key. */
+export const ENVELOPE = "dibs-amqp";
+const TEXT_TYPE = "text/plain";
+const BYTES_TYPE = "application/octet-stream";
+const IS_TEXT = /^text\/|^application\/(?:.+\+)?json\b/;
+
+export function taskOf(queue: string, name: string, message: Message, read: Properties): NewTask {
+  const { body } = message;
+  const isText = read.contentType === undefined || IS_TEXT.test(read.contentType);
+  const asText = isText && isUtf8(body);
+  const contentType = read.contentType || (asText ? TEXT_TYPE : BYTES_TYPE);
+  return {
+    queue,
+    // A copy: the bytes are part of what the socket received, which would stay in memory with them.
+    data: asText ? decode(body) : new Uint8Array(body),
+    ...(contentType !== JSON_TYPE && { contentType: contentType.slice(0, 256) }),
+    headers: { ...visibleHeaders(read), [ENVELOPE]: sealed(message, name) },
+  };
+}
+
+function decode(body: Uint8Array): string {
+  return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+}
+
+/** The routing key of a message to the default exchange is the queue's name, and is left out. */
+function sealed({ exchange, routingKey, properties }: Message, name: string): string {
+  const bytes = properties.toString("base64");
+  const envelope =
+    exchange === "" && routingKey === name
+      ? bytes
+      : `${bytes}:${encodeURIComponent(exchange)}:${encodeURIComponent(routingKey)}`;
+  if (envelope.length > LIMITS.headerBytes / 2)
+    throw new AmqpError(
+      "CONTENT_TOO_LARGE",
+      `the properties of a message may have ${(LIMITS.headerBytes / 8) * 3} bytes`,
+      "channel",
+    );
+  return envelope;
+}
+
+/** Headers with a simple value, as text. What does not fit is only in the envelope. */
+function visibleHeaders({ headers = [] }: Properties): Headers {
+  const visible: Headers = {};
+  let room = LIMITS.headerBytes / 4;
+  for (const [name, field] of headers) {
+    const value = visibleValue(field);
+    if (value === undefined || name === ENVELOPE || name === "__proto__") continue;
+    room -= (name.length + value.length) * 3;
+    if (room < 0) break;
+    visible[name] = value;
+  }
+  return visible;
+}
+
+function visibleValue(field: Field): string | undefined {
+  switch (field.type) {
+    case "S":
+      return isUtf8(field.value) ? field.value.toString() : undefined;
+    case "V":
+    case "x":
+    case "D":
+    case "F":
+    case "A":
+      return undefined;
+    default:
+      return String(field.value);
+  }
+}
+
+/** @param name the queue's name in AMQP */
+export function messageOf(
+  task: Pick<ClaimedTask, "id" | "data" | "contentType" | "headers" | "priority">,
+  name: string,
+): Message {
+  const { data, headers } = task;
+  const body = typeof data === "string" ? Buffer.from(data) : data;
+  const envelope = headers[ENVELOPE];
+  const opened = envelope === undefined ? undefined : unsealed(envelope, name);
+  return { ...(opened ?? { exchange: "", routingKey: name, properties: propertiesOf(task) }), body };
+}
+
+/** A header that no door wrote is ignored. */
+function unsealed(envelope: string, name: string): Omit<Message, "body"> | undefined {
+  const [bytes = "", exchange, routingKey] = envelope.split(":");
+  try {
+    const properties = Buffer.from(bytes, "base64");
+    return {
+      exchange: exchange === undefined ? "" : decodeURIComponent(exchange),
+      routingKey: routingKey === undefined ? name : decodeURIComponent(routingKey),
+      properties: isChecked(envelope, properties) ? properties : NO_PROPERTIES,
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Anybody may write a header, so properties are read before a client gets them. Most messages have one of few sets. */
+function isChecked(envelope: string, properties: Buffer): boolean {
+  if (checked.has(envelope)) return true;
+  readProperties(properties);
+  if (checked.size > 1_000) checked.clear();
+  if (envelope.length < 100) checked.add(envelope);
+  return true;
+}
+
+const checked = new Set<string>();
+
+/** The properties of a task that was not published over AMQP. */
+function propertiesOf({
+  id,
+  contentType,
+  headers,
+  priority,
+}: Pick<ClaimedTask, "id" | "contentType" | "headers" | "priority">): Buffer {
+  const names = Object.keys(headers);
+  const table = writeTable(names.map((name) => [shortName(name), text(headers[name]!)]));
+  return replaceProperties(NO_PROPERTIES, {
+    contentType: shortstr(contentType),
+    ...(names.length > 0 && { headers: longstr(table) }),
+    deliveryMode: Buffer.from([2]),
+    ...(priority > 0 && { priority: Buffer.from([Math.min(priority, 255)]) }),
+    messageId: shortstr(id),
+  });
+}
+
+function shortName(name: string): string {
+  return Buffer.byteLength(name) <= 255 ? name : name.slice(0, 60);
+}

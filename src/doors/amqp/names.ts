@@ -1,0 +1,43 @@
+import { createHash, randomBytes } from "node:crypto";
+import { LONGEST_NAME } from "../../core/queue-name.ts";
+
+/**
+ * Names of AMQP queues as names of dibs queues. A virtual host is a prefix: `vhost:NAME/`; the default one has none, so
+ * that both sides use the same name. Names with other characters than a queue of dibs may have, or that are too long,
+ * get a readable part and a hash.
+ */
+export const DEFAULT_VHOST = "/";
+const PREFIX = "vhost:";
+/** The alphabet of core/queue-name.ts. */
+const PLAIN = /^[A-Za-z0-9](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9])?$/;
+const PLAIN_VHOST = /^[A-Za-z0-9_.-]+$/;
+/** Names that this mapping makes. A client's queue of such a name gets a hash, so that no two queues share a name. */
+const MAPPED = /^vhost:|~|:[0-9a-f]{12}$/;
+
+export function queueOf(vhost: string, name: string): string {
+  const prefix = prefixOf(vhost);
+  const plain = prefix + name;
+  if (PLAIN.test(name) && !MAPPED.test(name) && plain.length <= LONGEST_NAME) return plain;
+  const readable = name.replaceAll(/[^A-Za-z0-9_.-]+/g, "-").slice(0, 64);
+  return `${prefix}x${readable}:${hashOf(name)}`;
+}
+
+/** What scopes of tokens call an exchange. */
+export function exchangeScope(vhost: string, name: string): string {
+  return `exchange/${queueOf(vhost, name)}`;
+}
+
+function prefixOf(vhost: string): string {
+  if (vhost === DEFAULT_VHOST) return "";
+  const isPlain = PLAIN_VHOST.test(vhost) && vhost.length <= 32;
+  return `${PREFIX}${isPlain ? vhost : `x${hashOf(vhost)}`}/`;
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 12);
+}
+
+/** A name for a queue or a consumer that the client left to the server. */
+export function generatedName(prefix: "amq.gen-" | "amq.ctag-"): string {
+  return prefix + randomBytes(16).toString("base64url").replaceAll(/[_-]/g, "0");
+}

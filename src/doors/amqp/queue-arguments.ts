@@ -1,0 +1,188 @@
+import type { QueuePolicy } from "../../core/policy.ts";
+import { MOST_ATTEMPTS, type NamedPolicy } from "../../core/policy.ts";
+import { AmqpError } from "./wire/errors.ts";
+import {
+  canonical,
+  type Field,
+  fieldOf,
+  numberOf,
+  type Table,
+  textOf,
+  typeName,
+  shownValue,
+} from "./wire/table.ts";
+
+/** The arguments of queue.declare: checked, compared with those of an earlier declaration, and turned into a policy. */
+export interface QueueSettings {
+  messageTtl?: number;
+  expires?: number;
+  maxLength?: number;
+  maxLengthBytes?: number;
+  overflow?: string;
+  deadLetterExchange?: string;
+  deadLetterRoutingKey?: string;
+  maxPriority?: number;
+  singleActiveConsumer?: boolean;
+  type?: string;
+  deliveryLimit?: number;
+  consumerTimeout?: number;
+}
+
+type Kind = "number" | "text" | "boolean";
+
+const KNOWN = {
+  "x-message-ttl": ["messageTtl", "number"],
+  "x-expires": ["expires", "number"],
+  "x-max-length": ["maxLength", "number"],
+  "x-max-length-bytes": ["maxLengthBytes", "number"],
+  "x-overflow": ["overflow", "text"],
+  "x-dead-letter-exchange": ["deadLetterExchange", "text"],
+  "x-dead-letter-routing-key": ["deadLetterRoutingKey", "text"],
+  "x-max-priority": ["maxPriority", "number"],
+  "x-single-active-consumer": ["singleActiveConsumer", "boolean"],
+  "x-queue-type": ["type", "text"],
+  "x-delivery-limit": ["deliveryLimit", "number"],
+  "x-consumer-timeout": ["consumerTimeout", "number"],
+} as const satisfies Record<string, readonly [keyof QueueSettings, Kind]>;
+
+/** A message of this size fits: RabbitMQ's own limit is 128 MiB, and larger ones belong elsewhere. */
+export const LARGEST_BODY = 16 * 1024 * 1024;
+const CONSUMER_TIMEOUT_MS = 30 * 60_000;
+const OVERFLOWS = new Set(["drop-head", "reject-publish", "reject-publish-dlx"]);
+const TYPES = new Set(["classic", "quorum"]);
+
+/** The flags of a declaration. */
+interface Flags {
+  durable: boolean;
+  exclusive: boolean;
+  autoDelete: boolean;
+}
+
+export function readArguments(table: Table, where: string, flags: Flags): QueueSettings {
+  const settings: Record<string, unknown> = {};
+  for (const [name, [setting, kind]] of Object.entries(KNOWN)) {
+    const field = fieldOf(table, name);
+    if (field === undefined) continue;
+    if (name.startsWith("x-dead-letter-") && field.type !== "S")
+      throw new AmqpError(
+        "PRECONDITION_FAILED",
+        `invalid type '${typeName(field)}' for arg '${name}' in ${where}`,
+      );
+    // RabbitMQ takes a negative limit for none.
+    if (name === "x-delivery-limit" && (numberOf(field) ?? 0) < 0) continue;
+    settings[setting] = read(field, kind, (problem) => {
+      throw new AmqpError("PRECONDITION_FAILED", `invalid arg '${name}' for ${where}: ${problem}`);
+    });
+  }
+  const found = settings as QueueSettings;
+  check(found, where);
+  checkType(found, where, flags);
+  return found;
+}
+
+function read(field: Field, kind: Kind, refuse: (problem: string) => never): unknown {
+  const value =
+    kind === "number"
+      ? numberOf(field)
+      : kind === "text"
+        ? textOf(field)
+        : field.type === "t"
+          ? field.value
+          : undefined;
+  if (kind === "number" && (value === undefined || field.type === "f" || field.type === "d"))
+    return refuse(`"expected integer, got ${typeName(field)}"`);
+  if (value === undefined) return refuse(`{unacceptable_type,${typeName(field)}}`);
+  if (typeof value === "number" && value < 0) return refuse(`{value_negative,${value}}`);
+  return value;
+}
+
+/** A quorum queue has its own rules, as has a classic one. */
+function checkType(settings: QueueSettings, where: string, { durable, exclusive, autoDelete }: Flags): void {
+  const { type = "classic", maxPriority, deliveryLimit } = settings;
+  const refuse = (problem: string): never => {
+    throw new AmqpError("PRECONDITION_FAILED", problem);
+  };
+  if (type === "classic") {
+    if (deliveryLimit !== undefined)
+      refuse(`invalid arg 'x-delivery-limit' for ${where} of queue type rabbit_classic_queue`);
+    return;
+  }
+  if (!durable) refuse(`invalid property 'non-durable' for ${where}`);
+  if (autoDelete) refuse(`invalid property 'auto-delete' for ${where}`);
+  if (exclusive) refuse(`invalid property 'exclusive-owner' for ${where}`);
+  if (maxPriority !== undefined)
+    refuse(`invalid arg 'x-max-priority' for ${where} of queue type rabbit_quorum_queue`);
+}
+
+function check(settings: QueueSettings, where: string): void {
+  const { expires, overflow, type, maxPriority, deadLetterRoutingKey, deadLetterExchange } = settings;
+  const refuse = (name: string, problem: string): never => {
+    throw new AmqpError("PRECONDITION_FAILED", `invalid arg '${name}' for ${where}: ${problem}`);
+  };
+  if (expires === 0) refuse("x-expires", "{value_zero,0}");
+  if (overflow !== undefined && !OVERFLOWS.has(overflow)) refuse("x-overflow", "invalid_overflow");
+  if (type !== undefined && !TYPES.has(type)) refuse("x-queue-type", `"unsupported queue type '${type}'"`);
+  if (maxPriority !== undefined && maxPriority > 255)
+    refuse("x-max-priority", `{max_value_exceeded,${maxPriority}}`);
+  if (deadLetterRoutingKey !== undefined && deadLetterExchange === undefined)
+    refuse("x-dead-letter-routing-key", "routing_key_but_no_dlx_defined");
+}
+
+/** Refuses arguments that differ from those of the first declaration, in RabbitMQ's words. Unknown ones are not compared. */
+export function checkSame(before: Table, now: Table, where: string): void {
+  for (const name of Object.keys(KNOWN)) {
+    const had = compared(before, name);
+    const has = compared(now, name);
+    if (had === undefined && has === undefined) continue;
+    if (had && has && canonical(had) === canonical(has)) continue;
+    const [received, current] =
+      had && has ? [`'${valueOf(has)}'`, `'${valueOf(had)}'`] : [shown(has), shown(had)];
+    throw new AmqpError(
+      "PRECONDITION_FAILED",
+      `inequivalent arg '${name}' for ${where}: received ${received} but current is ${current}`,
+    );
+  }
+}
+
+/** A classic queue need not be called one. */
+function compared(table: Table, name: string): Field | undefined {
+  const field = fieldOf(table, name);
+  return name === "x-queue-type" && textOf(field) === "classic" ? undefined : field;
+}
+
+function valueOf(field: Field): string {
+  return shownValue(field);
+}
+
+function shown(field: Field | undefined): string {
+  if (field === undefined) return "none";
+  return `the value '${valueOf(field)}' of type '${typeName(field)}'`;
+}
+
+/**
+ * The policy of a queue that AMQP creates. Without a limit, as many attempts as a policy can have: that is the mark of
+ * RabbitMQ's own rule, by which a returned message keeps its place and no attempt counts.
+ */
+export function policyOf(settings: QueueSettings): NamedPolicy {
+  const {
+    messageTtl,
+    maxLength,
+    overflow = "drop-head",
+    deliveryLimit,
+    consumerTimeout = CONSUMER_TIMEOUT_MS,
+  } = settings;
+  return {
+    maxPayload: LARGEST_BODY,
+    timeout: Math.max(consumerTimeout, 1_000),
+    maxAttempts: deliveryLimit === undefined ? MOST_ATTEMPTS : Math.min(deliveryLimit + 1, MOST_ATTEMPTS - 1),
+    elsewhere: 0,
+    backoff: { type: "fixed", delay: 0, max: 0, jitter: 0 },
+    ...(messageTtl !== undefined && messageTtl > 0 && { ttl: messageTtl }),
+    ...(maxLength !== undefined && overflow.startsWith("reject") && { maxDepth: maxLength }),
+  };
+}
+
+/** Messages that come back keep their place, and no attempt counts: RabbitMQ's rule. */
+export function returnsFreely({ maxAttempts }: Pick<QueuePolicy, "maxAttempts">): boolean {
+  return maxAttempts === MOST_ATTEMPTS;
+}
