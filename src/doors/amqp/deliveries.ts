@@ -1,6 +1,7 @@
 import type { SettleCall } from "../../core/port.ts";
 import type { ClaimedTask } from "../../core/task.ts";
 import type { Channel } from "./channel.ts";
+import { deadLetter, type DeathReason } from "./dead-letters.ts";
 import type { Consumer, Feeder } from "./feeder.ts";
 import { type Message, messageOf } from "./message.ts";
 import { AmqpError } from "./wire/errors.ts";
@@ -11,6 +12,8 @@ const UNLIMITED = 500;
 interface Unacked {
   fence: number;
   feeder: Feeder;
+  /** As AMQP calls the queue. */
+  queueName: string;
   /** Undefined: it came by basic.get. */
   consumer: ChannelConsumer | undefined;
 }
@@ -66,7 +69,7 @@ export class Deliveries {
     const { feeder, noAck, tag: consumerTag, queueName } = consumer;
     const message = messageOf(task, queueName);
     const { exchange, routingKey } = message;
-    const deliveryTag = this.#nextTag(noAck ? undefined : { fence: task.fence, feeder, consumer });
+    const deliveryTag = this.#nextTag(noAck ? undefined : { fence: task.fence, feeder, queueName, consumer });
     const { connection, number } = this.#channel;
     const args = { consumerTag, deliveryTag, redelivered, exchange, routingKey };
     connection.sendContent(number, "basic.deliver", args, message);
@@ -96,7 +99,7 @@ export class Deliveries {
   ): void {
     const message = messageOf(task, queueName);
     const { exchange, routingKey } = message;
-    const unacked = noAck ? undefined : { fence: task.fence, feeder, consumer: undefined };
+    const unacked = noAck ? undefined : { fence: task.fence, feeder, queueName, consumer: undefined };
     const args = {
       deliveryTag: this.#nextTag(unacked),
       redelivered,
@@ -141,16 +144,35 @@ export class Deliveries {
 
   #end(settled: readonly Unacked[], verdict: Verdict): void {
     const feeders = new Set<Feeder>();
-    for (const { fence, feeder, consumer } of settled) {
+    for (const unacked of settled) {
+      const { fence, feeder, consumer } = unacked;
       if (consumer) consumer.unacked--;
       feeders.add(feeder);
-      if (verdict === "requeue") this.#watch(feeder.giveBack(fence, "requeued"));
-      else if (verdict === "ack") this.#settle(feeder, fence, { kind: "ack", result: null });
-      else this.#settle(feeder, fence, { kind: "reject", error: REJECTED });
+      if (verdict === "ack") this.#settle(feeder, fence, { kind: "ack", result: null });
+      else if (verdict === "requeue") this.#watch(this.#return(unacked, "requeued"));
+      else this.#watch(this.#giveUp(unacked, "rejected", { kind: "reject", error: REJECTED }));
     }
     for (const feeder of feeders) feeder.pump();
     // The limit of the channel may have kept other queues waiting.
     if (this.channelPrefetch > 0) this.pumpAll();
+  }
+
+  /** Back to its queue, unless that was its last attempt. */
+  async #return(unacked: Unacked, why: "requeued" | "lost"): Promise<void> {
+    const { feeder, fence } = unacked;
+    if (!feeder.isLastAttempt(fence)) return feeder.giveBack(fence, why);
+    return this.#giveUp(unacked, "delivery_limit", feeder.returnCall(why));
+  }
+
+  /** To the dead-letter exchange of its queue. Without one, `otherwise` ends the claim: dibs keeps it as a dead letter. */
+  async #giveUp(unacked: Unacked, reason: DeathReason, otherwise: SettleCall): Promise<void> {
+    const { feeder, fence, queueName } = unacked;
+    const { connection, vhost } = this.#channel;
+    const task = feeder.taskOf(fence);
+    if (!task) return;
+    await connection.door.topology.fresh();
+    const moved = deadLetter(connection.door, vhost, queueName, task, reason);
+    await feeder.settle(fence, moved ?? otherwise);
   }
 
   #settle(feeder: Feeder, fence: number, call: SettleCall): void {
@@ -213,7 +235,7 @@ export class Deliveries {
     const held = [...this.#unacked.values(), ...this.#uncommitted.map(({ unacked }) => unacked)];
     this.#unacked.clear();
     const feeders = new Set(held.map(({ feeder }) => feeder));
-    await Promise.all(held.map(({ feeder, fence }) => feeder.giveBack(fence, "lost").catch(() => {})));
+    await Promise.all(held.map((unacked) => this.#return(unacked, "lost").catch(() => {})));
     for (const feeder of feeders) feeder.pump();
     for (const consumer of consumers) this.#channel.connection.door.consumerLeft(consumer);
   }

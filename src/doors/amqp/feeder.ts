@@ -266,6 +266,16 @@ export class Feeder {
     }
   }
 
+  taskOf(fence: number): ClaimedTask | undefined {
+    return this.#held.get(fence)?.task;
+  }
+
+  /** If it comes back once more, the queue gives it up. */
+  isLastAttempt(fence: number): boolean {
+    const task = this.#held.get(fence)?.task;
+    return task !== undefined && !returnsFreely(this.#policy) && task.attempt >= task.maxAttempts;
+  }
+
   /** Puts a task back: by RabbitMQ's rule to its place, or as a failed attempt if the queue has a policy of its own. */
   async giveBack(fence: number, reason: "requeued" | "lost"): Promise<void> {
     const held = this.#held.get(fence);
@@ -273,7 +283,7 @@ export class Feeder {
     this.#remember(held.task.id);
     // What was claimed behind it returns too, so that it is the next one again.
     this.#giveBack();
-    await this.settle(fence, this.#returnCall(reason));
+    await this.settle(fence, this.returnCall(reason));
   }
 
   #remember(id: string): void {
@@ -282,7 +292,7 @@ export class Feeder {
     if (returned.size > MOST_RETURNED) returned.delete(returned.values().next().value!);
   }
 
-  #returnCall(reason: "requeued" | "lost"): SettleCall {
+  returnCall(reason: "requeued" | "lost"): SettleCall {
     if (returnsFreely(this.#policy)) return { kind: "release", started: true };
     const error = reason === "lost" ? CONNECTION_LOST : REQUEUED;
     return reason === "lost" ? { kind: "nack", error, delay: 0 } : { kind: "nack", error };

@@ -3,7 +3,8 @@ import type { NewTask } from "../../core/task.ts";
 import { isStoreFault } from "../../core/store-fault.ts";
 import { Confirms } from "./confirms.ts";
 import type { Channel } from "./channel.ts";
-import { type Message, taskOf } from "./message.ts";
+import type { Message } from "./message.ts";
+import { queueTask } from "./queue-task.ts";
 import { queueOf } from "./names.ts";
 import { REPLY_TO, REPLY_TO_PREFIX } from "./replies.ts";
 import { route } from "./route.ts";
@@ -133,33 +134,10 @@ export class Publisher {
     const tasks = queues.map((name) => {
       const queue = queueOf(vhost, name);
       connection.need("add", queue);
-      return this.#task(queue, name, prepared);
+      return queueTask(door, vhost, name, prepared.message, prepared.read);
     });
     if (tasks.length === 0) this.#unroutable(published);
     return tasks;
-  }
-
-  #task(queue: string, name: string, { message, read }: Published): NewTask {
-    const task = taskOf(queue, name, message, read);
-    const record = this.#channel.connection.door.topology.queue(this.#channel.vhost, name);
-    const priority = this.#priority(record?.arguments ?? [], read.priority);
-    const ttl = read.expiration === undefined ? undefined : Math.max(1, Number(read.expiration));
-    return {
-      ...task,
-      ...(priority > 0 && { priority }),
-      ...(ttl !== undefined && { ttl: Math.min(ttl, this.#queueTtl(record?.arguments ?? []) ?? ttl) }),
-    };
-  }
-
-  #queueTtl(table: Table): number | undefined {
-    const field = fieldOf(table, "x-message-ttl");
-    return field && "value" in field ? Math.max(1, Number(field.value)) : undefined;
-  }
-
-  /** Only queues that were declared with priorities have them. */
-  #priority(table: Table, given = 0): number {
-    const field = fieldOf(table, "x-max-priority");
-    return field && "value" in field ? Math.min(given, Number(field.value)) : 0;
   }
 
   #route({ message, read }: Published): string[] {
@@ -241,7 +219,7 @@ function keysToDefault(batch: readonly Published[]): Set<string> {
 }
 
 /** The additional routing keys of the sender. */
-function keysIn(headers: Table, name: string): string[] {
+export function keysIn(headers: Table, name: string): string[] {
   const field = fieldOf(headers, name);
   if (field === undefined) return [];
   if (field.type !== "A")

@@ -1,0 +1,100 @@
+import type { SettleCall } from "../../core/port.ts";
+import type { ClaimedTask, NewTask } from "../../core/task.ts";
+import type { AmqpDoor } from "./door.ts";
+import { type Message, messageOf } from "./message.ts";
+import { queueTask } from "./queue-task.ts";
+import { keysIn } from "./publisher.ts";
+import { route } from "./route.ts";
+import { longstrTable, type Field, fieldOf, long, numberOf, type Table, text, textOf } from "./wire/table.ts";
+import { readProperties, replaceProperties } from "./wire/properties.ts";
+
+/** Why a queue gave a message up, as the x-death header names it. */
+export type DeathReason = "rejected" | "delivery_limit";
+
+/**
+ * How a claim ends whose message its queue gives up. With a dead-letter exchange, the message moves to the queues that
+ * the exchange leads to, in the same commit that ends the claim. Undefined: the queue has none.
+ */
+export function deadLetter(
+  door: AmqpDoor,
+  vhost: string,
+  name: string,
+  task: ClaimedTask,
+  reason: DeathReason,
+): SettleCall | undefined {
+  const settings = door.topology.queue(vhost, name)?.arguments ?? [];
+  const exchange = textOf(fieldOf(settings, "x-dead-letter-exchange"));
+  if (exchange === undefined) return undefined;
+  const message = messageOf(task, name);
+  const read = readProperties(message.properties);
+  const headers = withDeath(read.headers ?? [], name, message, reason, read.expiration, Date.now());
+  const named = textOf(fieldOf(settings, "x-dead-letter-routing-key"));
+  // CC is a list of further keys; with a key of the queue's own, only that one counts.
+  const keys = named === undefined ? [message.routingKey, ...keysIn(headers, "CC")] : [named];
+  const kept = named === undefined ? headers : headers.filter(([each]) => each !== "CC");
+  const properties = replaceProperties(message.properties, { headers: longstrTable(kept), expiration: null });
+  const dead: Message = { exchange, routingKey: keys[0]!, properties, body: message.body };
+  const again = readProperties(properties);
+  const adds: NewTask[] = targetsOf(door, vhost, exchange, keys, kept).map((each) =>
+    queueTask(door, vhost, each, dead, again),
+  );
+  return { kind: "ack", result: null, ...(adds.length > 0 && { adds }) };
+}
+
+function targetsOf(
+  door: AmqpDoor,
+  vhost: string,
+  exchange: string,
+  keys: string[],
+  headers: Table,
+): string[] {
+  if (exchange === "") return [...new Set(keys)].filter((name) => door.hasQueue(vhost, name));
+  const from = door.topology.exchange(vhost, exchange);
+  // A dead-letter exchange that does not exist drops the message, as RabbitMQ's does.
+  return from ? route((name) => door.topology.exchange(vhost, name), from, keys, headers) : [];
+}
+
+const DEATHS = "x-death";
+
+/** The headers with this death in front. The same queue and reason count up, and move to the front. */
+export function withDeath(
+  headers: Table,
+  queue: string,
+  { exchange, routingKey }: Pick<Message, "exchange" | "routingKey">,
+  reason: DeathReason,
+  expiration: string | undefined,
+  now: number,
+): Table {
+  const field = fieldOf(headers, DEATHS);
+  const before = field?.type === "A" ? field.value : [];
+  const isSame = (death: Field): boolean =>
+    death.type === "F" &&
+    textOf(fieldOf(death.value, "queue")) === queue &&
+    textOf(fieldOf(death.value, "reason")) === reason;
+  const earlier = before.find(isSame);
+  const count = (earlier?.type === "F" ? (numberOf(fieldOf(earlier.value, "count")) ?? 0) : 0) + 1;
+  const keys = [routingKey, ...keysIn(headers, "CC")].map(text);
+  const death: Field = {
+    type: "F",
+    value: [
+      ["count", long(count)],
+      ["reason", text(reason)],
+      ["queue", text(queue)],
+      ["time", { type: "T", value: BigInt(Math.floor(now / 1_000)) }],
+      ["exchange", text(exchange)],
+      ["routing-keys", { type: "A", value: keys }],
+      ...(expiration === undefined ? [] : ([["original-expiration", text(expiration)]] as Table)),
+    ],
+  };
+  const deaths: Field = { type: "A", value: [death, ...before.filter((each) => !isSame(each))] };
+  const others = headers.filter(([name]) => name !== DEATHS);
+  const isFirst = fieldOf(headers, "x-first-death-reason") === undefined;
+  const first: Table = isFirst
+    ? [
+        ["x-first-death-exchange", text(exchange)],
+        ["x-first-death-queue", text(queue)],
+        ["x-first-death-reason", text(reason)],
+      ]
+    : [];
+  return [...others, [DEATHS, deaths], ...first];
+}
