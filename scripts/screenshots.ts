@@ -44,7 +44,16 @@ const why = await whyNoChromium();
 if (why !== undefined) throw new Error(why);
 rmSync(FOLDER, { recursive: true, force: true });
 mkdirSync(FOLDER, { recursive: true });
-const demo = spawn(process.execPath, [join(ROOT, "src/cli/main.ts"), "demo", "--port", "0", "--rate", "12"]);
+const demo = spawn(process.execPath, [
+  join(ROOT, "src/cli/main.ts"),
+  "demo",
+  "--port",
+  "0",
+  "--rate",
+  "30",
+  "--workers",
+  "2",
+]);
 const ended = once(demo, "exit");
 const browser = await launch();
 try {

@@ -116,8 +116,8 @@ function drawAttempt(
   context.fill();
   if (!oldest || worker.lostAt !== null) return;
   const share = times.usual === null ? 0 : elapsed / (2 * Math.max(1, times.usual));
-  // The first moments of every attempt look alike; far beyond the usual time, somebody should look.
-  context.fillStyle = share > 2 && elapsed > 1_000 ? colours.amber : colours.accent;
+  // Far beyond the usual time, somebody should look. Times vary, so three times as long is nothing special.
+  context.fillStyle = share > 5 && elapsed > 5_000 ? colours.amber : colours.accent;
   box(context, row.x + 12, y, Math.max(4, width * Math.min(1, share)), 4, 2);
   context.fill();
 }
@@ -132,8 +132,10 @@ function running(
   const count = Math.max(claims, held.size);
   // Tenths of a second that race by are no information.
   const time = elapsed < 1_000 ? "" : `, ${showDuration(Math.floor(elapsed / 1_000) * 1_000)}`;
+  // A worker may hold more than it runs: the others are fetched ahead.
+  const ahead = count > concurrency ? `, ${count - concurrency} next` : "";
   return concurrency > 1 || count > 1
-    ? `${count} of ${concurrency} tasks${time}`
+    ? `${Math.min(count, concurrency)} of ${concurrency} tasks${ahead}${time}`
     : `task …${oldest.cell.id.slice(24, 30)}${time}`;
 }
 

@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import type { BulkJob, LiveFrame, QueueRow, TotalsFrame } from "../api/contract.ts";
 import { onFrame } from "../api/live.ts";
 import { setServerTime } from "./clock.ts";
+import { mergeRows } from "./merge-rows.ts";
 
 export const totals = signal<TotalsFrame | null>(null);
 export const jobs = signal<BulkJob[]>([]);
@@ -31,18 +32,4 @@ function takeFrame(frame: LiveFrame): void {
       return;
     default:
   }
-}
-
-/** A row without a sparkline keeps the one it had. */
-export function mergeRows(
-  before: ReadonlyMap<string, QueueRow> | null,
-  { rows, removed = [] }: { rows: QueueRow[]; removed?: string[] },
-): ReadonlyMap<string, QueueRow> {
-  const after = new Map(before ?? []);
-  for (const row of rows) {
-    const spark = row.spark ?? after.get(row.name)?.spark;
-    after.set(row.name, spark === undefined ? row : { ...row, spark });
-  }
-  for (const name of removed) after.delete(name);
-  return after;
 }

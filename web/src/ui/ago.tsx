@@ -1,4 +1,4 @@
-import { showDistance, showFullInstant, showInstant } from "../format/duration.ts";
+import { showDistance, showDuration, showFullInstant, showInstant } from "../format/duration.ts";
 import { now } from "../store/clock.ts";
 
 /** "4 s ago", exact on hover. */
@@ -19,4 +19,10 @@ export function Instant({ at }: { at: number | null | undefined }) {
       {showInstant(at, now.value)}
     </time>
   );
+}
+
+/** "3m 20s": how long something has lasted, in whole seconds. */
+export function Age({ since }: { since: number | null }) {
+  if (since === null) return <span class="quiet">–</span>;
+  return <>{showDuration(Math.max(1, Math.round((now.value - since) / 1_000)) * 1_000)}</>;
 }

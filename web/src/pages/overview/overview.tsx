@@ -1,10 +1,10 @@
 /** All queues: how deep, how fast, what holds each back. Thousands of them, as a list of what is in view. */
 
 import type { QueueRow } from "../../api/contract.ts";
-import { showDuration } from "../../format/duration.ts";
 import { showCount, showExact, showRate, showShare } from "../../format/number.ts";
 import { filter, linkTo, route } from "../../router/route.ts";
 import { queues, totals } from "../../store/figures.ts";
+import { Age } from "../../ui/ago.tsx";
 import { Fact, PageHead } from "../../ui/page-head.tsx";
 import { Sparkline } from "../../ui/sparkline.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
@@ -105,7 +105,7 @@ function columnsFor(current: string): Column<QueueRow>[] {
       number: true,
       wide: true,
       sort: sort("oldest"),
-      cell: ({ oldestAge }) => showDuration(oldestAge),
+      cell: ({ oldestAt }) => <Age since={oldestAt} />,
     },
     {
       ...{ name: "Failing", width: "64px", number: true, wide: true, sort: sort("failing") },

@@ -5,7 +5,7 @@ const NUMBERS: Record<string, (row: QueueRow) => number> = {
   depth: ({ depth }) => depth.ready + depth.waiting,
   in: ({ rates }) => rates.addedPerSecond,
   out: ({ rates }) => rates.donePerSecond,
-  oldest: ({ oldestAge }) => oldestAge ?? -1,
+  oldest: ({ oldestAt }) => (oldestAt === null ? -Infinity : -oldestAt),
   failing: ({ failureRate }) => failureRate ?? -1,
   dead: ({ depth }) => depth.dead,
 };

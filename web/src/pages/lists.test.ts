@@ -1,0 +1,71 @@
+import { describe, expect, test } from "vitest";
+import type { QueueRow } from "../api/contract.ts";
+import { mergeRows } from "../store/merge-rows.ts";
+import { holdsBack } from "./overview/holds-back.ts";
+import { sortRows } from "./overview/sort-rows.ts";
+import { describeSearch, preview, withState } from "./tasks/search-text.ts";
+
+function row(name: string, fields: Partial<QueueRow> = {}): QueueRow {
+  const depth = {
+    ...{ ready: 0, waiting: 0, scheduled: 0, claimed: 0, parked: 0, verifying: 0 },
+    ...{ done: 0, dead: 0, cancelled: 0, expired: 0 },
+  };
+  const rates = { windowMs: 60_000, addedPerSecond: 0, donePerSecond: 0, failedPerSecond: 0 };
+  return {
+    ...{
+      name,
+      paused: false,
+      depth,
+      rates,
+      oldestAt: null,
+      oldestAge: null,
+      failureRate: null,
+      serviceTime: null,
+    },
+    ...{ waitTime: null, workers: 1, heldBack: null, ...fields },
+  };
+}
+
+const waiting = (ready: number) => ({ depth: { ...row("").depth, ready } });
+
+describe("the rows of queues", () => {
+  test("keep their sparkline when they change without one", () => {
+    const before = mergeRows(null, { rows: [row("a", { spark: [1, 2] }), row("b")] });
+    const after = mergeRows(before, { rows: [row("a", waiting(5))], removed: ["b"] });
+    expect([...after.keys()]).toEqual(["a"]);
+    expect(after.get("a")).toMatchObject({ spark: [1, 2], depth: { ready: 5 } });
+  });
+
+  test("are sorted by a number, and by name where it is equal", () => {
+    const rows = [row("b"), row("a"), row("c", waiting(3))];
+    expect(sortRows(rows, "depth", "").map(({ name }) => name)).toEqual(["c", "a", "b"]);
+    expect(sortRows(rows, "name", "B").map(({ name }) => name)).toEqual(["b"]);
+  });
+
+  test("say what holds a queue back", () => {
+    expect(holdsBack(row("a"))).toBeNull();
+    expect(holdsBack(row("a", { paused: true }))).toBe("paused");
+    expect(holdsBack(row("a", { heldBack: { by: "rate", until: null } }))).toBe("its rate limit");
+    expect(holdsBack(row("a", { ...waiting(3), workers: 0 }))).toBe("no workers");
+  });
+});
+
+describe("a search", () => {
+  test("has at most one state", () => {
+    expect(withState("queue:a state:dead x", "done")).toBe("state:done queue:a x");
+    expect(withState("state:done queue:a", "done")).toBe("queue:a");
+  });
+
+  test("says what it compared and how far", () => {
+    const searched = { text: "All tasks.", looked: 5_000, of: 9_000, states: [], queues: 2, shortened: 1 };
+    const until = { queue: "a", state: "done" } as const;
+    expect(describeSearch({ tasks: [], next: "x", searched: { ...searched, until } }, 3, 5_000)).toBe(
+      "3 tasks found. All tasks. Compared 5,000 of 9,000, up to done tasks of a. " +
+        "Of 1 large payload, only the beginning was compared.",
+    );
+  });
+
+  test("shows characters that reorder text as numbers", () => {
+    expect(preview({ a: "x\u202Ey" })).toBe(String.raw`{"a":"x\u202Ey"}`);
+  });
+});
