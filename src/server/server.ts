@@ -17,16 +17,16 @@ import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import { isStoreFault } from "../core/store-fault.ts";
 import type { Env } from "../doors/http/define.ts";
-import { AmqpDoor, type Admitted as AmqpAdmitted, type AmqpOptions } from "../doors/amqp/door.ts";
-import type { Credentials } from "../doors/amqp/login.ts";
+import { AmqpDoor, type AmqpOptions } from "../doors/amqp/door.ts";
 import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/door.ts";
 import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
+import { admitterOf } from "./admit-amqp.ts";
 import { checkStore } from "./check-store.ts";
 import { cannotListen, checkAddress, listenAt } from "./address.ts";
 import { boundEntry } from "./audit.ts";
-import { bearerOf, type CallerRules, checkCaller, isLoopback, rulesOf, shareWithOrigin } from "./callers.ts";
+import { bearerOf, type CallerRules, checkCaller, rulesOf, shareWithOrigin } from "./callers.ts";
 import { Connections } from "./connections.ts";
 import { DashboardDoor } from "./dashboard-door.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
@@ -40,6 +40,7 @@ import type { Grant } from "./scopes.ts";
 import { throttleLogger } from "../core/throttled-logger.ts";
 import type { WebFiles } from "./web-files.ts";
 import { auditOnce } from "./audit-once.ts";
+import { followTokens, TOKEN_CHECK_MS } from "./follow-tokens.ts";
 import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
@@ -90,8 +91,6 @@ const KEEP_ALIVE_MS = 75_000;
 const LINGER_MS = 500;
 /** How long requests in progress may take when the server closes. */
 const LAST_ANSWERS_MS = 2_000;
-/** How soon a revoked token ends the connections that it opened. */
-const TOKEN_CHECK_MS = 1_000;
 const OPEN_PATHS = new Set(["/openapi.json", "/docs"]);
 /** Answered by the server itself, not by a door. */
 const OWN_PATHS = new Set(["/healthz", "/readyz", "/metrics"]);
@@ -126,8 +125,6 @@ export class Server {
   readonly #inProgress = new Map<ServerResponse, string | undefined>();
   readonly #draining = new AbortController();
   readonly #closing = new AbortController();
-  /** The last error about the tokens that was logged. */
-  #lastTokenError = "";
   #requestedAt = Number.NEGATIVE_INFINITY;
   #stopFollowing: () => void = () => {};
 
@@ -167,7 +164,7 @@ export class Server {
       new AmqpDoor({
         ...{ port: this.#store, logger, tls, maxBody: amqp.maxBody, handshakeMs: amqp.handshakeMs },
         maxConnections: maxConnections ?? DEFAULT_CONNECTIONS,
-        admit: (credentials, address) => this.#admitAmqp(credentials, address),
+        admit: admitterOf(options, (grant) => guardPort(this.#store, grant, this.#audit)),
       });
     const limits = {
       ...{ headersTimeout: headersMs, requestTimeout: requestMs, maxHeaderSize: HEADER_BYTES },
@@ -204,7 +201,7 @@ export class Server {
       server.#options.logger.error(`The server's socket failed: ${error.message}`),
     );
     await server.#listenForAmqp();
-    server.#followTokens();
+    server.#stopFollowing = followTokens(server.#options, server.#audit, () => server.#dismiss());
     return server;
   }
 
@@ -276,29 +273,6 @@ export class Server {
     });
   }
 
-  /** Ends the connections of revoked tokens. */
-  #followTokens(): void {
-    this.#stopFollowing = this.#options.clock.after(TOKEN_CHECK_MS, () => {
-      try {
-        this.#auditTokens();
-        this.#dismiss();
-        this.#lastTokenError = "";
-      } catch (error) {
-        const { message } = error as Error;
-        // Once, not for every check.
-        if (message !== this.#lastTokenError) this.#options.logger.error(message);
-        this.#lastTokenError = message;
-      }
-      this.#followTokens();
-    });
-  }
-
-  /** Tokens are created and revoked outside the server, which reads their file. */
-  #auditTokens(): void {
-    for (const { verb, name } of this.#options.access.changes())
-      this.#audit({ by: "dibs tokens", verb, token: name });
-  }
-
   /** Many connections have the same owner: each owner is checked once. */
   #dismiss(): void {
     const { access } = this.#options;
@@ -341,17 +315,6 @@ export class Server {
       await this.close();
       throw cannotListen(host, amqp.port, error as NodeJS.ErrnoException, "--amqp-port");
     }
-  }
-
-  /** The password is a token. Without tokens, the local machine may do everything, as guest. */
-  #admitAmqp({ user, password }: Credentials, address: string): AmqpAdmitted | undefined {
-    const { access, letAnyoneIn } = this.#options;
-    const isGuest = user === "guest" && password === "guest" && isLoopback(address.replace(/^::ffff:/, ""));
-    const entry = access.find(password) ?? (isGuest || letAnyoneIn ? access.anyone() : undefined);
-    if (!entry) return undefined;
-    const { owner, grant } = entry;
-    const allows: AmqpAdmitted["allows"] = (kind, queue) => grant.allows(kind, queue);
-    return { port: guardPort(this.#store, grant, this.#audit), owner, allows };
   }
 
   /** The last resort for an unexpected exception: it ends this connection, never the process. */

@@ -1,17 +1,19 @@
 import type { Socket } from "node:net";
-import { isDibsError } from "../../core/errors.ts";
 import type { Port } from "../../core/port.ts";
-import { show } from "../../core/show.ts";
 import { Assembler } from "./assembler.ts";
 import { Channel } from "./channel.ts";
 import type { Admitted, AmqpDoor } from "./door.ts";
+import { Heartbeat } from "./heartbeat.ts";
 import { MECHANISMS, readCredentials } from "./login.ts";
 import type { Message } from "./message.ts";
-import { FRAME, FrameWriter, HEARTBEAT } from "./wire/encode.ts";
+import { Outbox } from "./outbox.ts";
+import { serverProperties } from "./server-properties.ts";
+import { translateError } from "./translate-error.ts";
+import { FRAME } from "./wire/encode.ts";
 import { about, AmqpError, octets, shortText } from "./wire/errors.ts";
 import { type Frame, FrameReader } from "./wire/frames.ts";
 import { type Args, METHODS, type Method, type MethodName } from "./wire/methods.ts";
-import { fieldOf, readTable, type Table, text, writeTable, yes } from "./wire/table.ts";
+import { fieldOf, readTable, writeTable } from "./wire/table.ts";
 
 const GREETING = Buffer.from([0x41, 0x4d, 0x51, 0x50, 0, 0, 9, 1]);
 export const FRAME_MAX = 131_072;
@@ -21,10 +23,6 @@ const HEARTBEAT_S = 60;
 const FRAME_BEFORE_LOGIN = 4_096;
 /** From the connection to the end of the handshake. */
 const HANDSHAKE_MS = 10_000;
-/** Bytes that wait for a client to read them, above which its consumers get nothing more. */
-const CONGESTED = 256 * 1024;
-/** Bytes that wait although nothing is delivered: answers to a client that only asks. It is cut off. */
-const TOO_CONGESTED = 64 * 1024 * 1024;
 /** A connection that was closed with a reason is destroyed if the client has not answered by then. */
 const FAREWELL_MS = 5_000;
 
@@ -43,34 +41,38 @@ export class Connection {
   canBeCancelled = false;
   readonly #socket: Socket;
   readonly #reader = new FrameReader(FRAME_BEFORE_LOGIN);
-  readonly #writer = new FrameWriter();
   readonly #channels = new Map<number, Channel>();
   readonly #assembler: Assembler;
+  readonly #outbox: Outbox;
+  readonly #heartbeat = new Heartbeat();
   #admitted: Admitted | undefined;
   #state: "greeting" | "starting" | "tuning" | "opening" | "running" | "closing" | "closed" = "greeting";
   #head: Buffer = Buffer.alloc(0);
   #frameMax = FRAME_MAX;
   #channelMax = CHANNEL_MAX;
   #wantsRefusal = false;
-  #isFlushScheduled = false;
-  #isCongested = false;
   #isPaused = false;
-  #hasHeard = true;
-  #silentBeats = 0;
-  #hasSent = false;
   #timer: NodeJS.Timeout;
-  #beats: NodeJS.Timeout | undefined;
 
   constructor(door: AmqpDoor, socket: Socket, id: string) {
     this.door = door;
     this.id = id;
     this.#socket = socket;
     this.#assembler = new Assembler(door.options.maxBody);
+    this.#outbox = new Outbox(socket, {
+      onWritten: () => this.#heartbeat.sent(),
+      onRoom: () => {
+        for (const { deliveries } of this.#channels.values()) deliveries.pumpAll();
+      },
+      onStuck: () => {
+        door.logger.warn("An AMQP client left more than 64 MiB unread and was cut off.");
+        this.destroy();
+      },
+    });
     this.#timer = setTimeout(() => this.destroy(), door.options.handshakeMs ?? HANDSHAKE_MS);
     this.#timer.unref();
     socket.setNoDelay(true);
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
-    socket.on("drain", () => this.#uncongest());
     socket.on("error", () => this.destroy());
     socket.on("close", () => this.#lost());
   }
@@ -85,7 +87,7 @@ export class Connection {
   }
 
   get isCongested(): boolean {
-    return this.#isCongested;
+    return this.#outbox.isCongested;
   }
 
   get isIdle(): boolean {
@@ -108,7 +110,7 @@ export class Connection {
   // ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
   #receive(chunk: Buffer): void {
-    this.#hasHeard = true;
+    this.#heartbeat.heard();
     try {
       if (this.#state === "greeting") this.#greet(chunk);
       else this.#reader.add(chunk);
@@ -261,7 +263,11 @@ export class Connection {
     this.#channelMax = channelMax;
     this.#reader.frameMax = frameMax;
     this.#state = "opening";
-    if (heartbeat > 0) this.#beat(heartbeat * 1_000);
+    if (heartbeat > 0)
+      this.#heartbeat.start(heartbeat * 1_000, {
+        send: () => this.#outbox.heartbeat(),
+        end: () => this.destroy(),
+      });
   }
 
   #open(vhost: string): void {
@@ -281,23 +287,10 @@ export class Connection {
     this.send(0, "connection.update-secret-ok", {});
   }
 
-  /** Two silent intervals end a connection. Intervals are counted: after a freeze of this process, it did not listen. */
-  #beat(ms: number): void {
-    this.#beats = setInterval(() => {
-      if (!this.#hasSent) this.#write(HEARTBEAT);
-      this.#hasSent = false;
-      this.#silentBeats = this.#hasHeard || this.#isPaused ? 0 : this.#silentBeats + 1;
-      this.#hasHeard = false;
-      if (this.#silentBeats >= 4) this.destroy();
-    }, ms / 2);
-    this.#beats.unref();
-  }
-
   // ── Writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
   send<Name extends MethodName>(channel: number, name: Name, args: Args<Name>): void {
-    this.#writer.method(channel, name, args);
-    this.#flushLater();
+    this.#outbox.method(channel, name, args);
   }
 
   sendContent<Name extends "basic.deliver" | "basic.get-ok" | "basic.return">(
@@ -306,66 +299,27 @@ export class Connection {
     args: Args<Name>,
     { properties, body }: Message,
   ): void {
-    this.#writer.method(channel, name, args);
-    this.#writer.content(channel, properties, body, this.#frameMax);
-    if (this.#writer.length + this.#socket.writableLength > CONGESTED) this.#isCongested = true;
-    this.#flushLater();
-  }
-
-  #flushLater(): void {
-    if (this.#isFlushScheduled) return;
-    this.#isFlushScheduled = true;
-    process.nextTick(() => this.#flush());
-  }
-
-  #flush(): void {
-    this.#isFlushScheduled = false;
-    if (this.#writer.length === 0 || this.#state === "closed") return;
-    const isWritten = this.#write(this.#writer.take());
-    if (isWritten) this.#uncongest();
-    else if (this.#socket.writableLength > TOO_CONGESTED) {
-      this.door.logger.warn("An AMQP client left more than 64 MiB unread and was cut off.");
-      this.destroy();
-    }
-  }
-
-  #write(bytes: Uint8Array): boolean {
-    this.#hasSent = true;
-    return this.#socket.write(bytes);
-  }
-
-  #uncongest(): void {
-    if (!this.#isCongested || this.#socket.writableLength > CONGESTED / 2) return;
-    this.#isCongested = false;
-    for (const { deliveries } of this.#channels.values()) deliveries.pumpAll();
+    this.#outbox.method(channel, name, args);
+    this.#outbox.content(channel, properties, body, this.#frameMax);
   }
 
   pause(): void {
     this.#isPaused = true;
+    this.#heartbeat.isPaused = true;
     this.#socket.pause();
   }
 
   resume(): void {
     if (!this.#isPaused) return;
     this.#isPaused = false;
+    this.#heartbeat.isPaused = false;
     this.#socket.resume();
   }
 
   // ── The end ─────────────────────────────────────────────────────────────────────────────────────────────
 
   errorOf(error: unknown): AmqpError {
-    if (error instanceof AmqpError) return error;
-    if (isDibsError(error)) {
-      if (error.code === "FORBIDDEN") return new AmqpError("ACCESS_REFUSED", error.message);
-      if (error.code === "PAYLOAD_TOO_LARGE")
-        return new AmqpError("CONTENT_TOO_LARGE", error.message, "channel");
-      if (error.code === "INVALID") return new AmqpError("PRECONDITION_FAILED", error.message);
-    }
-    const reason = error instanceof Error ? error.message : show(error);
-    this.door.logger.error(`An AMQP client's call failed, and its connection was closed: ${reason}`, {
-      error,
-    });
-    return new AmqpError("INTERNAL_ERROR", "the server failed on a method; its log says why");
+    return translateError(error, this.door.logger);
   }
 
   sendClose(channel: number, { code, message, about }: AmqpError, cause: MethodName | undefined): void {
@@ -395,7 +349,7 @@ export class Connection {
   }
 
   #finish(): void {
-    this.#flush();
+    this.#outbox.flush();
     this.#state = "closed";
     this.#socket.end();
     this.#timer = setTimeout(() => this.#socket.destroy(), FAREWELL_MS);
@@ -421,7 +375,7 @@ export class Connection {
   #lost(): void {
     this.#state = "closed";
     clearTimeout(this.#timer);
-    clearInterval(this.#beats);
+    this.#heartbeat.stop();
     void this.#endChannels().finally(() => this.door.forget(this));
   }
 }
@@ -432,29 +386,4 @@ function unknownFrame({ type, payload }: Frame): AmqpError {
 
 function unexpected(state: string): AmqpError {
   return new AmqpError("CHANNEL_ERROR", `unexpected method in connection state ${state}`);
-}
-
-const CAPABILITIES = [
-  "publisher_confirms",
-  "exchange_exchange_bindings",
-  "basic.nack",
-  "consumer_cancel_notify",
-  "connection.blocked",
-  "consumer_priorities",
-  "authentication_failure_close",
-  "per_consumer_qos",
-  "direct_reply_to",
-];
-
-/** Clients choose their behaviour by product and version: kombu sets its prefetch as RabbitMQ 3.3 and later want it. */
-function serverProperties(): Table {
-  return [
-    ["capabilities", { type: "F", value: CAPABILITIES.map((name) => [name, yes]) }],
-    ["cluster_name", text("dibs")],
-    ["copyright", text("the dibs authors")],
-    ["information", text("dibs speaks AMQP 0-9-1 as RabbitMQ 3.10 does")],
-    ["platform", text("dibs")],
-    ["product", text("RabbitMQ")],
-    ["version", text("3.10.8")],
-  ];
 }
