@@ -65,7 +65,7 @@ const TABLE: Record<string, Row> = {
   "transfer/open.ts": { folders: ["core", "engine", "engines/*"], node: true },
   // Users' code would look the same: it uses what the package exports.
   demo: { folders: ["core", "api", "worker"], node: true },
-  testing: { folders: ["core", "api"], node: true },
+  testing: { folders: ["core", "api", "worker"], node: true },
   server: { folders: "anything", node: true, packages: "anything" },
   cli: { folders: "anything", node: true, packages: "anything" },
   "index.ts": { folders: ["api", "core", "pools", "worker"], node: false },
