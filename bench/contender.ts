@@ -26,11 +26,15 @@ export type Capability =
   /** Delays in milliseconds. */
   | "delay"
   /** An idle worker is notified of a new task instead of polling. */
-  | "wakes";
+  | "wakes"
+  /** Speaks AMQP, in a process of its own. */
+  | "amqp";
 
 export interface Service {
   /** What another process needs to connect. */
   address: string;
+  /** The process group of a server whose memory is measured. */
+  group?: number;
   stop(): Promise<void>;
 }
 

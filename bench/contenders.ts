@@ -7,12 +7,13 @@ import { graphileWorker } from "./peers/graphile-worker.ts";
 import { nats } from "./peers/nats.ts";
 import { pgBoss } from "./peers/pg-boss.ts";
 import { plainjob } from "./peers/plainjob.ts";
-import { rabbitmq } from "./peers/rabbitmq.ts";
+import { dibsAmqp, rabbitmq } from "./peers/rabbitmq.ts";
 
 /** By family: one name on the command line stands for all modes of a peer. */
 export const PEERS: Record<string, readonly Contender[]> = {
   server: [dibsServer],
   postgres: [dibsOnPostgres],
+  amqp: [dibsAmqp],
   plainjob,
   beanstalkd,
   "bee-queue": beeQueue,
@@ -33,7 +34,12 @@ export function findContender(name: string): Contender {
 }
 
 /** By name on the command line. */
-export const DIBS: Record<string, Contender> = { file: dibs, server: dibsServer, postgres: dibsOnPostgres };
+export const DIBS: Record<string, Contender> = {
+  file: dibs,
+  server: dibsServer,
+  postgres: dibsOnPostgres,
+  amqp: dibsAmqp,
+};
 
 /** They need no third-party client. */
 export const OURS: readonly Contender[] = Object.values(DIBS);

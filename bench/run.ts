@@ -98,7 +98,7 @@ async function runApart(scenario: Scenario, contender: Contender, folder: string
     const task: MeasurementTask = {
       scenario: scenario.name,
       contender: contender.name,
-      settings: { address: service.address, folder, cache, short, long },
+      settings: { address: service.address, group: service.group, folder, cache, short, long },
     };
     await using measurement = await Helper.start(new URL("measurement.ts", import.meta.url), task);
     const limit = setTimeout(() => void measurement.kill(), limitMs);

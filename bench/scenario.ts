@@ -79,6 +79,8 @@ export const connections = (name: string, value: number): Figure => ({
 /** What the benchmark sends to the measuring process. */
 export interface BenchSettings {
   address: string;
+  /** The process group of the contender's server, if its memory can be measured. */
+  group: number | undefined;
   /** Empty, and removed afterwards. */
   folder: string;
   /** Stays until the end of the benchmark, for files that take long to make. */

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Service } from "../contender.ts";
-import { freePort, startServer } from "./server.ts";
+import { freePort, freePorts, startProgram, startServer } from "./server.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
@@ -11,6 +11,14 @@ export async function serveDibs(folder: string): Promise<Service> {
   const flags = serverFlags(join(folder, "bench.db"), port);
   const stop = await startServer(process.execPath, [MAIN, "serve", ...flags], port);
   return { address: `http://127.0.0.1:${port}`, stop };
+}
+
+/** The same with the AMQP door, for AMQP clients. */
+export async function serveDibsAmqp(folder: string): Promise<Service> {
+  const [port, http] = (await freePorts(2)) as [number, number];
+  const flags = [...serverFlags(join(folder, "bench.db"), http), "--amqp", "--amqp-port", `${port}`];
+  const { pid, stop } = await startProgram(process.execPath, [MAIN, "serve", ...flags], port);
+  return { address: `amqp://guest:guest@127.0.0.1:${port}`, group: pid, stop };
 }
 
 export function serverFlags(path: string, port: number): string[] {

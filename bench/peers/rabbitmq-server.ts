@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Service } from "../contender.ts";
-import { freePorts, missingProgram, startServer } from "./server.ts";
+import { freePorts, missingProgram, startProgram, startServer } from "./server.ts";
 
 /** Debian's rabbitmq-server switches to its own user. The script behind it runs as the caller. */
 const SCRIPTS = "/usr/lib/rabbitmq/bin/rabbitmq-server";
@@ -37,11 +37,12 @@ export async function serveRabbit(folder: string): Promise<Service> {
   const stopNames = await startServer("epmd", ["-port", String(namePort)], namePort, env);
   try {
     const script = existsSync(SCRIPTS) ? SCRIPTS : "rabbitmq-server";
-    const stopRabbit = await startServer(script, [], port, env);
+    const rabbit = await startProgram(script, [], port, env);
     return {
       address: `amqp://guest:guest@127.0.0.1:${port}`,
+      group: rabbit.pid,
       async stop() {
-        await stopRabbit();
+        await rabbit.stop();
         await stopNames();
       },
     };

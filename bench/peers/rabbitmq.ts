@@ -1,35 +1,7 @@
+import { connect } from "amqplib";
 import type { Contender, Payload } from "../contender.ts";
-import { load, missingPackage } from "./packages.ts";
+import { serveDibsAmqp } from "./dibs-server.ts";
 import { missingRabbit, serveRabbit } from "./rabbitmq-server.ts";
-
-interface Amqp {
-  connect(url: string): Promise<{
-    createConfirmChannel(): Promise<Channel>;
-    close(): Promise<void>;
-  }>;
-}
-
-interface Channel {
-  assertQueue(
-    name: string,
-    options: { durable: boolean; maxPriority?: number; arguments: Record<string, unknown> },
-  ): Promise<unknown>;
-  checkQueue(name: string): Promise<unknown>;
-  sendToQueue(
-    name: string,
-    body: Buffer,
-    options: { persistent: boolean; priority?: number },
-    confirmed: (error: Error | null) => void,
-  ): boolean;
-  prefetch(count: number): Promise<unknown>;
-  consume(name: string, handler: (message: Message | null) => void): Promise<{ consumerTag: string }>;
-  cancel(consumerTag: string): Promise<unknown>;
-  ack(message: Message): void;
-}
-
-interface Message {
-  content: Buffer;
-}
 
 const LEVELS = 10;
 
@@ -38,17 +10,24 @@ export const rabbitmq: readonly Contender[] = [
   mode("RabbitMQ, quorum", "quorum", "on disk before every confirm (quorum queue of one node)"),
 ];
 
+/** The same client, with dibs as its server. */
+export const dibsAmqp: Contender = {
+  ...mode("dibs, AMQP", "classic", "on disk before every confirm"),
+  missing: () => undefined,
+  serve: serveDibsAmqp,
+};
+
 function mode(name: string, type: "classic" | "quorum", durability: string): Contender {
   return {
     name,
     durability,
     synced: true,
     // Quorum queues have no priorities, and neither kind has delays.
-    can: type === "classic" ? ["priority", "wakes"] : ["wakes"],
-    missing: () => missingRabbit() ?? missingPackage("amqplib"),
+    can: type === "classic" ? ["priority", "wakes", "amqp"] : ["wakes", "amqp"],
+    missing: missingRabbit,
     serve: serveRabbit,
     async connect(address, queue, { priorities = false } = {}) {
-      const connection = await (load("amqplib") as Amqp).connect(address);
+      const connection = await connect(address);
       const channel = await connection.createConfirmChannel();
       await channel.assertQueue(queue, {
         durable: true,
@@ -59,7 +38,7 @@ function mode(name: string, type: "classic" | "quorum", durability: string): Con
         add: (data, { priority } = {}) =>
           new Promise<void>((resolve, reject) => {
             const options = { persistent: true, ...(priority !== undefined && { priority }) };
-            channel.sendToQueue(queue, Buffer.from(JSON.stringify(data)), options, (error) =>
+            channel.sendToQueue(queue, Buffer.from(JSON.stringify(data)), options, (error: Error | null) =>
               error ? reject(error) : resolve(),
             );
           }),

@@ -30,6 +30,7 @@ import { shell } from "./shell.ts";
 import { stampede } from "./stampede.ts";
 import { startUp } from "./start-up.ts";
 import { topics } from "./topics.ts";
+import { waitingMessages } from "./waiting-messages.ts";
 
 export const SCENARIOS: readonly Scenario[] = [
   add,
@@ -38,6 +39,7 @@ export const SCENARIOS: readonly Scenario[] = [
   drainHandToMouth,
   processes,
   pickUp,
+  waitingMessages,
   priorities,
   delayed,
   payloadSizes,

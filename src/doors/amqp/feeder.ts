@@ -62,6 +62,8 @@ export class Feeder {
   #claiming: AbortController | undefined;
   #ahead = 0;
   #isStopped = false;
+  /** Calls of the store that are under way for a task: its claim by basic.get, or its settlement. */
+  #underWay = 0;
   #onSettled: () => void = () => {};
   #giveBackTimer: NodeJS.Timeout | undefined;
 
@@ -93,8 +95,10 @@ export class Feeder {
     this.#onSettled = fn;
   }
 
+  /** Nothing would be lost by leaving the store, which releases all claims. */
   get isIdle(): boolean {
-    return this.#consumers.length === 0 && this.#held.size === 0 && this.#buffer.length === 0;
+    const claimed = this.#held.size + this.#buffer.length + this.#underWay;
+    return this.#consumers.length === 0 && claimed === 0;
   }
 
   add(consumer: Consumer): void {
@@ -231,10 +235,15 @@ export class Feeder {
 
   /** One task at once, for basic.get. */
   async get(): Promise<{ task: ClaimedTask; redelivered: boolean } | undefined> {
-    const task = this.#buffer.shift() ?? (await this.#getOne());
-    if (!task) return undefined;
-    this.#held.set(task.fence, { task, consumer: undefined, at: performance.now() });
-    return { task, redelivered: this.#isRedelivered(task) };
+    this.#underWay++;
+    try {
+      const task = this.#buffer.shift() ?? (await this.#getOne());
+      if (!task) return undefined;
+      this.#held.set(task.fence, { task, consumer: undefined, at: performance.now() });
+      return { task, redelivered: this.#isRedelivered(task) };
+    } finally {
+      this.#underWay--;
+    }
   }
 
   async #getOne(): Promise<ClaimedTask | undefined> {
@@ -259,9 +268,11 @@ export class Feeder {
     const isQuick = call.kind === "ack" && performance.now() - held.at < QUICK_MS;
     if (isQuick && this.#buffer.length === 0)
       this.#ahead = Math.min(MOST_CLAIMED, Math.max(8, this.#ahead * 2));
+    this.#underWay++;
     try {
       await this.#options.port.settle(held.task, call);
     } finally {
+      this.#underWay--;
       this.#onSettled();
     }
   }

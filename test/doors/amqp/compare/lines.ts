@@ -27,6 +27,9 @@ export class Lines {
 }
 
 export function show({ method, fields, properties, body }: Answer): string {
+  // A server may confirm several messages at once: scripts that have one on its way compare only its number.
+  if (method === "basic.ack" || method === "basic.nack")
+    return `${method} ${fields["deliveryTag"] as number}`;
   const content = body ? `${showFields(properties!)} ${showBody(body)}` : "";
   return mask(`${method}${showFields(fields)}${content}`);
 }

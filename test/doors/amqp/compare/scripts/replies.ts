@@ -16,10 +16,6 @@ export const replies: Record<string, Script> = {
     answerer.toQueue(replyTo, "answer", { correlationId: "1" });
     await asker.take();
     await answerer.take();
-    talk.note("a mandatory answer");
-    answerer.publish({ routingKey: replyTo, mandatory: true }, "again");
-    await asker.take();
-    await answerer.takeMany(2);
     await answerer.call("queue.declare", { queue: replyTo, passive: true });
   },
   "reply-to: consuming with acks": async (talk) => {
