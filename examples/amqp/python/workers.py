@@ -11,7 +11,10 @@ lines = []
 for channel in workers:
     channel.basic_qos(prefetch_count=1)
     lines.append(channel.consume("resize"))
+done = []
 for turn in range(6):
-    method, _, body = next(lines[turn % 2])
-    print(f"worker {turn % 2}: {body.decode()}")
-    workers[turn % 2].basic_ack(method.delivery_tag)
+    worker = turn % 2
+    method, _, body = next(lines[worker])
+    workers[worker].basic_ack(method.delivery_tag)
+    done.append(body.decode())
+print(f"two workers did {', '.join(sorted(done))}")
