@@ -20,6 +20,8 @@ export async function serveRabbit(folder: string): Promise<Service> {
   mkdirSync(home);
   const env = {
     HOME: home,
+    // A node that is stopped while it starts would leave a dump in the current folder.
+    ERL_CRASH_DUMP_BYTES: "0",
     ERL_EPMD_PORT: String(namePort),
     ERL_EPMD_ADDRESS: "127.0.0.1",
     RABBITMQ_NODENAME: `bench${port}@localhost`,
