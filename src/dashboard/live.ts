@@ -61,8 +61,9 @@ export class Live {
     const signal = AbortSignal.any([gone, this.#closing.signal]);
     if (signal.aborted) return;
     const leave = this.#enter();
-    const shown = view.queue === undefined ? undefined : await this.#show(view.queue);
+    let shown: Shown | undefined;
     try {
+      if (view.queue !== undefined) shown = await this.#show(view.queue);
       await Promise.all([this.overview.ready, shown?.picture.ready]);
       const jobs = this.#jobs.textFor(viewer);
       const cursor = { round: 0, jobs: this.#jobs.revision, written: 0, at: performance.now() };

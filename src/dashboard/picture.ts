@@ -44,6 +44,8 @@ export class Picture {
   readonly #flow: RecentFlow;
   readonly #knee: KneePoints;
   readonly #lost = new Map<string, { at: number; worker: LiveWorker }>();
+  /** For the next write, in the order in which it happened: moves, a gap, moves after it. */
+  #lines: string[] = [];
   #missed = 0;
   #shown = new Map<string, LiveWorker>();
   /** Ids that left the line since the last reading began: what is read may be older than their events. */
@@ -81,13 +83,12 @@ export class Picture {
 
   /** live.ts calls it ten times a second: makes a write of what happened, for all pages. */
   tick(): void {
-    const lines: string[] = [];
-    const moves = this.#moves.take();
-    if (moves) lines.push(JSON.stringify(moves));
-    if (this.#missed > 0) lines.push(JSON.stringify({ type: "gap", missed: this.#missed }));
-    this.#missed = 0;
-    if (this.#isNew) lines.push(this.#state!);
+    this.#endMoves();
+    this.#endGap();
+    if (this.#isNew) this.#lines.push(this.#state!);
     this.#isNew = false;
+    const lines = this.#lines;
+    this.#lines = [];
     if (lines.length === 0) return;
     this.#writes.push({ number: ++this.#written, lines });
     if (this.#writes.length > KEPT_WRITES) this.#writes.shift();
@@ -125,6 +126,7 @@ export class Picture {
     if (kind === "added" || kind === "redriven" || kind === "lost" || kind === "released")
       this.#left.delete(task);
     else this.#left.add(task);
+    this.#endGap();
     this.#moves.add(move);
     this.#flow.add(move, this.#now);
   }
@@ -136,9 +138,20 @@ export class Picture {
   }
 
   #gap(missed: number): void {
+    this.#endMoves();
     this.#missed += missed;
     this.#flow.forget(this.#now);
     void this.#rounds.now();
+  }
+
+  #endMoves(): void {
+    const moves = this.#moves.take();
+    if (moves) this.#lines.push(JSON.stringify(moves));
+  }
+
+  #endGap(): void {
+    if (this.#missed > 0) this.#lines.push(JSON.stringify({ type: "gap", missed: this.#missed }));
+    this.#missed = 0;
   }
 
   async #read(): Promise<void> {

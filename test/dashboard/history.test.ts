@@ -138,24 +138,36 @@ async function settled(port: Port, queue: string, isWritten: (report: string) =>
   }
 }
 
-test("the history of a queue is recorded, survives the process that recorded it, and goes on", async () => {
+test("the history of a queue is in its file, survives a restart, and goes on", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "dibs-history-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "work.db");
   const clock = new ManualClock();
-  const port = await openPort(":memory:", { clock });
-  onTestFinished(() => port.close());
-  const first = new History(port, SILENT);
-  await port.add(Array.from({ length: 30 }, () => ({ queue: "emails", data: "1" })));
+  const first = await openPort(file, { clock });
+  const recorder = new History(first, SILENT);
+  await first.add(Array.from({ length: 30 }, () => ({ queue: "emails", data: "1" })));
   await passMinutes(clock, 3);
-  await settled(port, "emails", () => true);
-  await first.stop();
+  await recorder.stop();
+  await first.close();
   await passMinutes(clock, 2);
-  const second = new History(port, SILENT);
+
+  const second = await openPort(file, { clock });
+  onTestFinished(() => second.close());
+  const again = new History(second, SILENT);
   const now = () => clock.read().wall;
-  const { series } = await second.read(port, "emails", { from: now() - 5 * MINUTE, to: now(), points: 10 });
+  const lastMinutes = (count: number) => ({ from: now() - count * MINUTE, to: now(), points: 10 });
+  const { series } = await again.read(second, "emails", lastMinutes(5));
   expect(series.depth.filter((value) => value === 30).length).toBeGreaterThanOrEqual(2);
   expect(series.depth.at(-1)).toBeNull();
   expect(Math.max(...series.added.map((value) => value ?? 0))).toBeCloseTo(0.5, 1);
-  expect(second.sparks.of("emails").length).toBeGreaterThan(0);
-  await second.stop();
+  const recorded = async (): Promise<number> => {
+    const { series: now30 } = await again.read(second, "emails", { ...lastMinutes(30), points: 100 });
+    return now30.depth.filter((value) => value === 30).length;
+  };
+  const before = await recorded();
+  while ((await recorded()) < before + 2) await passMinutes(clock, 1);
+  await again.stop();
+  expect(again.sparks.of("emails").filter((value) => value === 30).length).toBeGreaterThanOrEqual(2);
 });
 
 test("of two processes, one records a queue", async () => {
