@@ -179,6 +179,7 @@ describe.each(KINDS)("on a %s", (kind) => {
     const schedule = {
       ...{ name: "nightly", cron: null, tz: null, every: 3_600_000, missed: "once", paused: false },
       ...{ queue: "reports", next: Array(5).fill(TIME), lastAt: null, createdAt: TIME, error: null },
+      ...{ until: null, limit: null, jitter: null, fired: 0, ended: false },
     };
     expect(await json(store, "schedules")).toEqual([schedule]);
     expect(await json(store, "schedules", "pause", "nightly")).toEqual({ schedule: "nightly", paused: true });
