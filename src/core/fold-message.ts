@@ -53,8 +53,11 @@ const KEPT = [
 const IPV4 = "\\d{1,3}(?:\\.\\d{1,3}){3}";
 const IPV6 = "(?:(?:[0-9a-f]{1,4}:){2,7}[0-9a-f]{0,4}|::)(?::?[0-9a-f]{1,4}){0,7}";
 const HOST = `(?:[A-Za-z0-9_-]+\\.)+(?:${SUFFIX})|localhost`;
+/** "connect to port 5432", "connect to the database": these words are not names of hosts. */
+const NO_HOST = "(?:a|an|any|database|host|its?|peer|port|proxy|remote|server|socket|the|this|upstream|your)";
 const HOST_AFTER =
-  "(?<=\\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|host|hostname|connect to|server at) )[\\w.-]*[\\w]";
+  "(?<=\\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|host|hostname|connect to|server at) )" +
+  `(?!${NO_HOST}\\b(?![.-]))[\\w.-]*[\\w]`;
 const MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*";
 const CLOCK = "\\d{1,2}:\\d{2}(?::\\d{2}(?:[.,]\\d+)?)?(?: ?(?:Z|UTC|GMT|[AP]M|[+-]\\d{2}:?\\d{2})+)?";
 const UNIT = "(?:ms|µs|us|ns|s|sec|min|m|h|d|[kKMGTP]i?[bB]|[bB]|%|px)";

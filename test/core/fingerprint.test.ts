@@ -27,6 +27,8 @@ describe("a fingerprint replaces what varies", () => {
     ["at 0xdeadbeef", "at 0x1", "Error: at <hex>"],
     ["object deadbeef01 is locked", "object 9f8e7d6c5b is locked", "Error: object <id> is locked"],
     ["connect 127.0.0.1:5432", "connect 10.1.2.3:80", "Error: connect <address>"],
+    ["connect to db-1.internal failed", "connect to cache failed", "Error: connect to <address> failed"],
+    ["connect to port 5432 failed", "connect to port 80 failed", "Error: connect to port <n> failed"],
     ["took 1.5 of 3,000", "took 27 of 9", "Error: took <n> of <n>"],
     ["failed\nat line 5", "failed\nelsewhere", "Error: failed"],
   ])("%j and %j have the same fingerprint", (one, other, kind) => {
