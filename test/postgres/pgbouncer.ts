@@ -1,10 +1,11 @@
 import { execFile, spawn } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir, userInfo } from "node:os";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { canInstall, installPackages } from "../run/debian-packages.ts";
 import { asUser, freePort } from "./server.ts";
 
 const run = promisify(execFile);
@@ -24,7 +25,7 @@ function find(): string | undefined {
  * CI set, it must be available.
  */
 export async function whyNoPgBouncer(): Promise<string | undefined> {
-  if (!find() && userInfo().uid === 0 && existsSync("/usr/bin/apt-get")) await install();
+  if (!find() && canInstall()) await install();
   if (find()) return undefined;
   const why =
     "PgBouncer is not installed (Debian: apt-get install --no-install-recommends pgbouncer; root's tests do so)";
@@ -32,17 +33,8 @@ export async function whyNoPgBouncer(): Promise<string | undefined> {
   return why;
 }
 
-/** The list of packages may be missing or out of date. Without the internet neither helps. */
 async function install(): Promise<void> {
-  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-  const get = (...args: string[]) => run("apt-get", args, { env });
-  const fetch = () => get("install", "-y", "--no-install-recommends", "pgbouncer");
-  await fetch()
-    .catch(async () => {
-      await get("update");
-      await fetch();
-    })
-    .catch(() => {});
+  await installPackages("pgbouncer");
   // The package starts its own instance, which is not needed here.
   await run("service", ["pgbouncer", "stop"]).catch(() => {});
 }

@@ -2,8 +2,8 @@
 
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { userInfo } from "node:os";
 import { promisify } from "node:util";
+import { canInstall, installPackages } from "../../../run/debian-packages.ts";
 
 const run = promisify(execFile);
 
@@ -21,8 +21,7 @@ const PACKAGES: Record<string, () => Promise<boolean>> = {
  * Why these packages are not available here; undefined if they are. With CI set, they must be available.
  */
 export async function whyNo(...packages: string[]): Promise<string | undefined> {
-  if ((await missing(packages)).length > 0 && userInfo().uid === 0 && existsSync("/usr/bin/apt-get"))
-    await install(packages);
+  if ((await missing(packages)).length > 0 && canInstall()) await installPackages(...packages);
   const left = await missing(packages);
   if (left.length === 0) return undefined;
   const why = `Debian's ${left.join(" and ")} is not installed (apt-get install --no-install-recommends ${left.join(" ")}; root's tests do so)`;
@@ -40,17 +39,4 @@ async function hasModule(name: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-/** Another test file may be installing at the same time: it waits for its turn. */
-async function install(packages: string[]): Promise<void> {
-  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-  const get = (...args: string[]) => run("apt-get", ["-o", "DPkg::Lock::Timeout=110", ...args], { env });
-  const fetch = () => get("install", "-y", "--no-install-recommends", ...packages);
-  await fetch()
-    .catch(async () => {
-      await get("update");
-      await fetch();
-    })
-    .catch(() => {});
 }
