@@ -3,6 +3,7 @@ import { everyItem } from "../core/every-item.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import type { TaskRecord, TaskState } from "../core/task.ts";
+import type { SearchPage } from "./contract.ts";
 import { describeSearch, parseSearch, type SearchQuery } from "./search-query.ts";
 
 /** Tasks that one call compares: a search over millions takes many calls, and each is short. */
@@ -16,18 +17,9 @@ export interface Search {
   after?: string | undefined;
 }
 
-export interface Found {
+/** A page of the search, with its tasks as the store has them. */
+export interface Found extends Omit<SearchPage, "tasks"> {
   tasks: TaskRecord[];
-  next: string | null;
-  searched: {
-    text: string;
-    looked: number;
-    of: number;
-    states: TaskState[];
-    queues: number;
-    until: { queue: string; state: TaskState } | null;
-    shortened: number;
-  };
 }
 
 /** Where a search continues. `after`: within the tasks of that state. */
