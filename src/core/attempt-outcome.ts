@@ -7,7 +7,7 @@ import type { AttemptOutcome } from "./task.ts";
 export const FAILURES = ["failed", "timeout", "lost", "refused"] as const satisfies AttemptOutcome[];
 export type Failure = (typeof FAILURES)[number];
 
-/** The same list for SQL. */
+/** FAILURES as a list of SQL literals. */
 export const FAILURES_SQL = FAILURES.map((outcome) => `'${outcome}'`).join(", ");
 
 export function isFailure(outcome: AttemptOutcome): outcome is Failure {

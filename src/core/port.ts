@@ -352,7 +352,7 @@ export interface Paged<Item> {
   next: string | null;
 }
 
-/** The same for tasks. */
+/** A page of tasks, bounded as Paged is. */
 export interface Page {
   tasks: TaskRecord[];
   next: string | null;

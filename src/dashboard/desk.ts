@@ -28,7 +28,7 @@ import type { Viewer } from "./viewer.ts";
 export interface Caller {
   /** The store, restricted to what the caller may do. */
   port: Port;
-  /** The same without audit entries: the batches of a job have one for all. */
+  /** `port` without audit entries: the batches of a job have one entry for all. */
   quietPort: Port;
   viewer: Viewer;
   /** Null without tokens. */

@@ -2,7 +2,7 @@
 export interface Viewer {
   /** The token's name, for jobs and the audit log. */
   readonly name: string;
-  /** The same text for viewers that may see the same. */
+  /** Equal texts mean equal rights: such viewers share what is computed for them. */
   readonly scopes: string;
   readonly readsAll: boolean;
   reads(queue: string): boolean;

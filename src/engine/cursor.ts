@@ -77,7 +77,7 @@ export function nextOf<Row>(
   return rows.length > count ? cursorOf(keyOf(rows[count - 1]!)) : null;
 }
 
-/** The same page with other items. */
+/** Maps the items of a page, and keeps its cursor. */
 export function mapPage<From, To>({ items, next }: Paged<From>, map: (item: From) => To): Paged<To> {
   return { items: items.map(map), next };
 }

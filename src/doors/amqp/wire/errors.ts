@@ -54,7 +54,7 @@ export class AmqpError extends Error {
   }
 }
 
-/** The same error, about a method. */
+/** Notes the method that an error is about, unless one is noted already. */
 export function about(error: AmqpError, id: readonly [number, number]): AmqpError {
   error.about ??= id;
   return error;

@@ -21,7 +21,7 @@ const CONCERNED = `
   SELECT wanted.task, run_part.task, run_part.run FROM unnest($1::int8[]) AS wanted (task)
   CROSS JOIN ${lookUp("verifying", "verifying.asked = wanted.task", { columns: "task" })}
   CROSS JOIN ${lookUp("run_part", { task: "verifying.task" }, { columns: "task, run" })}`;
-/** As above, and the runs `$2`. */
+/** Locks the runs of CONCERNED and the runs `$2`. */
 const LOCK = (how: "FOR UPDATE" | "FOR UPDATE SKIP LOCKED"): string => `
   WITH concerned AS MATERIALIZED (${CONCERNED}), locked AS MATERIALIZED (
     SELECT id FROM dibs.run
