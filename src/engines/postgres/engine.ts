@@ -20,6 +20,7 @@ import { mayBeCoalesced } from "./batch/coalesced-batch.ts";
 import { FloorMaintenance } from "./batch/floor-maintenance.ts";
 import { closed, ReconnectingStore } from "./batch/reconnecting-store.ts";
 import { Sender } from "./batch/sender.ts";
+import { SettleConnection } from "./batch/settle-connection.ts";
 import type { OnConflict } from "./batch/store.ts";
 import { executeInCallersTransaction } from "./caller/execute.ts";
 import { type StoreLookups, storeLookups } from "./caller/store-lookups.ts";
@@ -34,7 +35,7 @@ import { type HeartbeatData, HeartbeatThread, type StartHeartbeats } from "./hea
 import { Sessions } from "./heartbeat/sessions.ts";
 
 /**
- * The engine on PostgreSQL, for api/open.ts. It chooses a connection for each batch (writing or reading), passes hints to
+ * The engine on PostgreSQL, for api/open.ts. It chooses a connection for each batch (writing, settling or reading), passes hints to
  * the broker and to the notifier, and registers sessions for heartbeats.
  */
 
@@ -109,7 +110,9 @@ class PostgresEngine implements Engine {
   readonly #stores: readonly ReconnectingStore[];
   readonly #writer: Sender;
   readonly #reader: Sender;
-  readonly #maintainer: Sender;
+  /** For acks in bulk and for floors. */
+  readonly #settler: Sender;
+  readonly #acks: SettleConnection;
   readonly #floors: FloorMaintenance;
   readonly #sessions: Sessions;
   readonly #lookups: StoreLookups;
@@ -138,20 +141,21 @@ class PostgresEngine implements Engine {
     const options = { connect: () => Connection.open(link), tx, where, patience, onConflict };
     const writing = new ReconnectingStore(options, first);
     const reading = new ReconnectingStore(options);
-    const maintaining = new ReconnectingStore(options);
-    this.#stores = [writing, reading, maintaining];
+    const settling = new ReconnectingStore(options);
+    this.#stores = [writing, reading, settling];
     this.#writer = new Sender(writing, (result) =>
       this.#notifier?.messageFor(result.hint, { ...result, ended: false }),
     );
     this.#reader = new Sender(reading);
-    this.#maintainer = new Sender(maintaining);
-    this.#floors = new FloorMaintenance(this.#maintainer, (message) => logger.warn(message));
+    this.#settler = new Sender(settling);
+    this.#acks = new SettleConnection(this.#settler);
+    this.#floors = new FloorMaintenance(this.#settler, (message) => logger.warn(message));
     this.#sessions = new Sessions(
       {
         data,
         execute: (ops) => this.#send(ops),
         withNotices: async (sessions) => {
-          await this.#writer.answered;
+          await this.#written;
           return this.#during(this.#reader.query((store) => store.noticed(sessions)));
         },
         onCommit: (result) => this.#report([], result),
@@ -216,8 +220,10 @@ class PostgresEngine implements Engine {
     this.#report(ops, result);
     for (const [index, op] of ops.entries()) {
       const outcome = result.outcomes[index]!;
-      if (op.verb === "claim" && "ok" in outcome)
-        this.#floors.noteClaimed((outcome.ok as ClaimOutcome).tasks);
+      if (op.verb !== "claim" || !("ok" in outcome)) continue;
+      const claimed = outcome.ok as ClaimOutcome;
+      this.#acks.noteClaimed(claimed);
+      this.#floors.noteClaimed(claimed.tasks);
     }
     void this.#during(this.#floors.after(result));
     if (result.hasNotices) void this.#sessions.fetchNotices();
@@ -225,13 +231,22 @@ class PostgresEngine implements Engine {
   }
 
   #send(ops: readonly Op[]): Promise<BatchResult> {
-    return this.#during(mayBeCoalesced(ops) ? this.#writer.runCoalesced(ops) : this.#writer.run(ops));
+    return this.#during(
+      mayBeCoalesced(ops)
+        ? (this.#acks.send(ops) ?? this.#writer.runCoalesced(ops))
+        : this.#acks.exclude(this.#writer.run(ops, { after: this.#acks.answered })),
+    );
+  }
+
+  /** Settles when every batch that writes has its answer. */
+  get #written(): Promise<unknown> {
+    return Promise.all([this.#writer.answered, this.#settler.answered]);
   }
 
   /** After all batches that were sent before: a caller reads its own writes. */
   async #read(ops: readonly Op[]): Promise<Outcome[]> {
     const calledAt = performance.now();
-    const written = this.#writer.answered;
+    const written = this.#written;
     const result = await this.#during(written.then(() => this.#reader.run(ops, { calledAt })));
     if (!result.hasInbox) return result.outcomes;
     // A caller's transaction has committed. What it added is to be seen too.
@@ -306,6 +321,6 @@ class PostgresEngine implements Engine {
     await this.#sessions.stop();
     while (this.#inProgress.size > 0) await Promise.allSettled(this.#inProgress);
     await this.#notifier?.close();
-    for (const sender of [this.#reader, this.#maintainer, this.#writer]) await sender.close();
+    for (const sender of [this.#reader, this.#settler, this.#writer]) await sender.close();
   }
 }

@@ -3,8 +3,8 @@ import type { BatchResult } from "./batch-result.ts";
 import type { Sender } from "./sender.ts";
 
 /**
- * Raises the floors of the lines (line/floors.ts) after batches that have claimed, on a connection of its own: it waits for
- * all open batches, and reads must not wait with it.
+ * Raises the floors of the lines (line/floors.ts) after batches that have claimed, on the settling connection: it waits for
+ * all open batches, and neither reads nor claims must wait with it.
  */
 export class FloorMaintenance {
   readonly #sender: Sender;

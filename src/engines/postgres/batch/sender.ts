@@ -28,16 +28,17 @@ export class Sender {
     return this.#answered;
   }
 
-  /** `calledAt`: if the caller's call was earlier than this one. */
+  /** `after`: it is not sent before that has settled. `calledAt`: if the caller's call was earlier than this one. */
   run(
     ops: readonly Op[],
-    { calledAt = performance.now() }: { calledAt?: number } = {},
+    { after, calledAt = performance.now() }: { after?: Promise<unknown>; calledAt?: number } = {},
   ): Promise<BatchResult> {
     const before = this.#answered;
     const sent = Promise.withResolvers<void>();
+    const turn = after ? Promise.all([this.#turn, after]) : this.#turn;
     const messageFor = this.#messageFor && { messageFor: this.#messageFor };
     this.#last = undefined;
-    const ran = this.#turn.then(() => {
+    const ran = turn.then(() => {
       if (this.#last?.ops === ops) this.#last = undefined;
       return this.#store.run(ops, { onSent: sent.resolve, before, calledAt, ...messageFor });
     });
