@@ -142,8 +142,10 @@ export const connections: Record<string, Script> = {
     const peer = await talk.dial();
     peer.send("protocol header", PROTOCOL_HEADER);
     const { fields } = await peer.raw.take(0);
-    const { serverProperties, ...rest } = fields;
+    const { serverProperties, mechanisms, ...rest } = fields;
     talk.note(JSON.stringify(rest));
+    // RabbitMQ lists its mechanisms in no fixed order: it differs from start to start.
+    talk.note((mechanisms as string).split(" ").sort().join(" "));
     const { capabilities } = serverProperties as Table;
     talk.note(
       Object.keys(capabilities as Table)
