@@ -1,4 +1,4 @@
-// A handler that continues where it failed, and waits for a person without occupying a worker.
+// A handler that continues where it failed. It waits for a person, and for time to pass, without occupying a worker.
 
 import assert from "node:assert/strict";
 import { open } from "../src/index.ts";
@@ -17,6 +17,8 @@ letters.work(async (task) => {
   });
   // The first attempt ends here, and the worker is free.
   const { by } = await task.waitFor<{ by: string }>("approval", { timeout: "1h" });
+  await task.log(`approved by ${by}`);
+  await task.sleep("50ms"); // or "3d": the pause is in the store
   await task.step("send", () => {
     if (++sent === 1) throw new Error("the post office is closed");
   });
@@ -32,6 +34,10 @@ assert.equal(await task.result({ timeout: "30s" }), "Dear Ada, approved by Grace
 assert.equal(drafts, 1);
 assert.deepEqual(
   (await task.history()).map(({ outcome }) => outcome),
-  ["parked", "failed", "done"],
+  ["parked", "parked", "failed", "done"],
+);
+assert.deepEqual(
+  (await task.history()).map(({ log }) => log.map(({ text }) => text)),
+  [[], ["approved by Grace"], ["approved by Grace"], ["approved by Grace"]],
 );
 console.log(`one draft, ${sent} tries to send it`);

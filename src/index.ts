@@ -1,6 +1,7 @@
 // First: see the comment in supported-node.ts.
 import "./core/supported-node.ts";
 export { type AddManyOptions, type AddOptions, type Item, type PartOptions } from "./api/add-options.ts";
+export { type UniqueOptions } from "./core/unique.ts";
 export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./api/dead-letters.ts";
 export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/definition.ts";
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
@@ -22,6 +23,7 @@ export {
   type QueueStats,
   type VerifiedTask,
   type Verifier,
+  type VerifyOptions,
 } from "./api/queue.ts";
 export {
   type AddedRun,
@@ -39,7 +41,13 @@ export {
 } from "./api/subscription.ts";
 export { defineTopic, type TopicDefinition, type TopicOptions } from "./api/topic-definition.ts";
 export { type Published, type PublishOptions, type Topic } from "./api/topic.ts";
-export { type AddedTaskHandle, type AttemptInfo, type TaskHandle, type TaskInfo } from "./api/task-handle.ts";
+export {
+  type AddedTaskHandle,
+  type AttemptInfo,
+  type LogLineInfo,
+  type TaskHandle,
+  type TaskInfo,
+} from "./api/task-handle.ts";
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";
 export { type Duration } from "./core/duration.ts";

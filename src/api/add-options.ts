@@ -4,6 +4,7 @@ import type { Payload } from "../core/json-type.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { show } from "../core/show.ts";
 import type { Headers, NewTask } from "../core/task.ts";
+import { parseUnique, type UniqueOptions } from "../core/unique.ts";
 
 export interface AddOptions {
   /** Higher first; -1000 to 1000, default 0. */
@@ -16,6 +17,13 @@ export interface AddOptions {
   groupKey?: string | undefined;
   /** The same key returns the same task, until 24 h after its end. */
   idempotencyKey?: string | undefined;
+  /**
+   * At most one task with this key at a time, instead of an idempotencyKey. `while`: until a worker starts it
+   * (`"waiting"`), until it ends (`"pending"`, the default), or for a duration of up to a day. `on`: what happens to
+   * the task that has the key: `"keep"` (the default), `"replace"` its payload, or `"debounce"`: replace, and begin its
+   * delay again.
+   */
+  unique?: UniqueOptions | undefined;
   /** The task expires if no worker has started it by then. */
   ttl?: Duration | undefined;
   headers?: Headers | undefined;
@@ -60,6 +68,7 @@ const NAMES = [
   "runAt",
   "groupKey",
   "idempotencyKey",
+  "unique",
   "ttl",
   "headers",
   "maxAttempts",
@@ -84,6 +93,7 @@ export function parseAddOptions(
     ...(priority !== undefined && { priority }),
     ...(groupKey !== undefined && { groupKey }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
+    ...(options.unique !== undefined && { unique: parseUnique(options.unique) }),
     ...(headers !== undefined && { headers }),
     ...(maxAttempts !== undefined && { maxAttempts }),
     ...(cost !== undefined && { cost }),

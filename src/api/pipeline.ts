@@ -7,7 +7,7 @@ import type { Logger } from "../core/logger.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { DEFAULT_POLICY } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import { checkStages, type RunStart, type Stage, stageQueue } from "../core/run.ts";
+import { checkStages, type RunStart, type RunState, type Stage, stageQueue } from "../core/run.ts";
 import { BY_INPUT, costFrom, withFirstCost } from "../core/stage-cost.ts";
 import { show } from "../core/show.ts";
 import type { NewTask } from "../core/task.ts";
@@ -212,12 +212,12 @@ export class Pipeline<
 
   /** A page of its runs, the latest first. Pass `next` as `after` to get the following page. */
   async runs(
-    options: { after?: number | undefined; limit?: number | undefined } = {},
+    options: { state?: RunState | undefined; after?: number | undefined; limit?: number | undefined } = {},
   ): Promise<{ runs: RunInfo[]; next: number | null }> {
     checkObject(options, "The options of runs");
-    checkNames(options, ["after", "limit"], "runs");
-    const { after, limit = 50 } = options;
-    const { runs, next } = await this.#owner.port.runs({ pipeline: this.name, after, limit });
+    checkNames(options, ["state", "after", "limit"], "runs");
+    const { state, after, limit = 50 } = options;
+    const { runs, next } = await this.#owner.port.runs({ pipeline: this.name, state, after, limit });
     return { runs: runs.map(runInfo), next };
   }
 

@@ -17,11 +17,13 @@ import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import {
   type AddedTask,
+  type Body,
   END_STATES,
   type NewTask,
   type HeldBack,
   PENDING_STATES,
   type QueueStats as StoredStats,
+  type TaskRecord,
   type TaskState,
 } from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
@@ -47,6 +49,11 @@ import { type QueueOptions, type SplitOptions, splitOptions } from "./definition
 import { AddedTaskHandle, describe, resultFrom, type TaskInfo } from "./task-handle.ts";
 import { carryTrace } from "./trace.ts";
 import { CallOrder } from "./call-order.ts";
+
+export interface VerifyOptions extends WorkOptions {
+  /** Whether an attempt after a refusal gets the stored steps of the refused one (`"keep"`); otherwise it runs them again. */
+  steps?: "clear" | "keep" | undefined;
+}
 
 /**
  * The handle of a queue, which `dibs.queue()` returns: add, claim, work, verify, statistics. It encodes and checks
@@ -270,11 +277,14 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
    * Verifies results before they count. From now on, in all processes, the result of a handler of this queue and the
    * tasks that it adds are stored until a verifier has accepted them. `queue.configure({ verified: false })` ends that.
    */
-  verify(check: Verifier<Data, Json<Out>>, options?: WorkOptions): Worker {
+  verify(check: Verifier<Data, Json<Out>>, options: VerifyOptions = {}): Worker {
     if (typeof check !== "function") throw invalid(`verify() takes a function first; got ${show(check)}.`);
-    const verify = verifierOf(this.#port, (task, result) =>
-      check(describe(task) as VerifiedTask<Data>, resultFrom(result) as Json<Out>),
-    );
+    const { steps = "clear", ...work } = options;
+    if (steps !== "clear" && steps !== "keep")
+      throw invalid(`steps of verify() is "clear" or "keep"; got ${show(steps)}.`);
+    const decide = (task: TaskRecord, result: Body | null) =>
+      check(describe(task) as VerifiedTask<Data>, resultFrom(result) as Json<Out>);
+    const verify = verifierOf(this.#port, decide, steps === "keep");
     const queue = {
       name: verificationQueue(this.name),
       // Declared at this moment, so that the next added task is verified.
@@ -290,7 +300,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
       },
       encodeResult: () => null,
     };
-    return this.#owner.startWorker([queue], verify as never, resolveWork(options));
+    return this.#owner.startWorker([queue], verify as never, resolveWork(work));
   }
 
   /** Claims tasks manually. The claims last for their lease, and are settled one by one. */

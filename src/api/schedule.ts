@@ -49,7 +49,7 @@ export type ScheduleTimes = (
 };
 
 /** The task that each firing adds. */
-export type ScheduleTask<In = unknown> = Omit<AddOptions, "runAt" | "idempotencyKey" | "tx"> & {
+export type ScheduleTask<In = unknown> = Omit<AddOptions, "runAt" | "idempotencyKey" | "unique" | "tx"> & {
   queue: string | AddTarget<In, PartOptions> | QueueDefinition<In, unknown, unknown>;
 } & ScheduleData<In>;
 

@@ -1,5 +1,6 @@
 import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
+import type { LogLine } from "../core/attempt-log.ts";
 import { DibsError, isDibsError } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
@@ -54,6 +55,7 @@ export class TaskHandle<Result = unknown> {
       ...row,
       startedAt: new Date(row.startedAt),
       endedAt: new Date(row.endedAt),
+      log: describeLog(row.log),
     }));
   }
 
@@ -81,7 +83,7 @@ export class TaskHandle<Result = unknown> {
 /** A task as `add` returns it. */
 export class AddedTaskHandle<Result = unknown> extends TaskHandle<Result> {
   readonly queue: string;
-  /** The idempotencyKey was in use: this is the task that has it, and nothing was added. */
+  /** The idempotencyKey, or the key of `unique`, was in use: this is the task that has it, and nothing was added. */
   readonly existing: boolean;
 
   constructor(port: Port, added: { id: string; queue: string; existing: boolean }) {
@@ -92,7 +94,7 @@ export class AddedTaskHandle<Result = unknown> extends TaskHandle<Result> {
 }
 
 /** All fields of a task. Times are the store's. */
-export interface TaskInfo extends Omit<TaskRecord, "data" | "result" | TimeField> {
+export interface TaskInfo extends Omit<TaskRecord, "data" | "result" | "log" | TimeField> {
   data: unknown;
   result: unknown;
   createdAt: Date;
@@ -100,13 +102,27 @@ export interface TaskInfo extends Omit<TaskRecord, "data" | "result" | TimeField
   expiresAt: Date | null;
   startedAt: Date | null;
   endedAt: Date | null;
+  /** What the attempt in progress has logged so far; empty in lists. The lines of earlier attempts: `history()`. */
+  log: LogLineInfo[];
+}
+
+/** A line that a handler wrote with `task.log()`. */
+export interface LogLineInfo {
+  at: Date;
+  text: string;
+}
+
+function describeLog(log: LogLine[] = []): LogLineInfo[] {
+  return log.map(({ at, text }) => ({ at: new Date(at), text }));
 }
 
 type TimeField = "createdAt" | "dueAt" | "expiresAt" | "startedAt" | "endedAt";
 
-export interface AttemptInfo extends Omit<Attempt, "startedAt" | "endedAt"> {
+export interface AttemptInfo extends Omit<Attempt, "startedAt" | "endedAt" | "log"> {
   startedAt: Date;
   endedAt: Date;
+  /** What its handler logged, oldest first. */
+  log: LogLineInfo[];
 }
 
 export function describe(record: TaskRecord): TaskInfo {
@@ -122,6 +138,7 @@ export function describe(record: TaskRecord): TaskInfo {
     expiresAt: date(record.expiresAt),
     startedAt: date(record.startedAt),
     endedAt: date(record.endedAt),
+    log: describeLog(record.log),
   };
 }
 

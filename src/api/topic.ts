@@ -7,6 +7,7 @@ import type { PublishTarget } from "../worker/claim.ts";
 import { resolveWork } from "../worker/options.ts";
 import type { Handler } from "../worker/task.ts";
 import type { Worker } from "../worker/worker.ts";
+import { invalid } from "../core/errors.ts";
 import { type AddOptions, parseAddOptions, type PartOptions, refuseTx, TX_OF_ACK } from "./add-options.ts";
 import { type Encode, splitOptions } from "./definition.ts";
 import { checkHandler, type Owner } from "./queue.ts";
@@ -22,7 +23,7 @@ import { carryTrace } from "./trace.ts";
 import { CallOrder } from "./call-order.ts";
 
 /** As for `add`. They apply in every group separately. */
-export type PublishOptions = AddOptions;
+export type PublishOptions = Omit<AddOptions, "unique">;
 
 /** What a publish reached. */
 export interface Published {
@@ -66,7 +67,9 @@ export class Topic<In = unknown, Data = Json<In>> implements PublishTarget<In, P
   }
 
   #message(data: In, options: PublishOptions): NewMessage | Promise<NewMessage> {
-    const rest = parseAddOptions(options, () => this.#port.clock.read().wall, "publish");
+    if ("unique" in options)
+      throw invalid("publish has no option unique: each group has its own queue. Use an idempotencyKey.");
+    const { unique: _, ...rest } = parseAddOptions(options, () => this.#port.clock.read().wall, "publish");
     const encoded = this.#encode(data);
     if (encoded instanceof Promise)
       return encoded.then((text) => ({ topic: this.name, data: text, ...rest }));

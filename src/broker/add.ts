@@ -1,12 +1,15 @@
 import type { TransactionOptions } from "../core/port.ts";
 import type { AddedTask, Addition, NewTask } from "../core/task.ts";
+import { withStoredKey } from "../core/unique.ts";
 import { checkTasks } from "./check.ts";
 import type { Context } from "./context.ts";
 
 /** Not async: that would cost a promise per task. */
-export function add(context: Context, tasks: NewTask[], within?: TransactionOptions): Promise<AddedTask[]> {
+export function add(context: Context, given: NewTask[], within?: TransactionOptions): Promise<AddedTask[]> {
+  let tasks: NewTask[];
   try {
-    checkTasks(tasks);
+    checkTasks(given);
+    tasks = withStoredKeys(given);
   } catch (error) {
     return Promise.reject(error);
   }
@@ -14,6 +17,11 @@ export function add(context: Context, tasks: NewTask[], within?: TransactionOpti
   const added = context.run({ verb: "add", tasks });
   expectTasks(context, tasks);
   return added;
+}
+
+/** The same array if no task is unique, as most are not. */
+export function withStoredKeys<Add extends Addition>(adds: Add[]): Add[] {
+  return adds.some((add) => "unique" in add) ? adds.map(withStoredKey) : adds;
 }
 
 /**

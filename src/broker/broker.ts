@@ -164,7 +164,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     claim: (call) => claim(context, line, call),
     settle: (held, call, within) => settle(context, held, call, within),
     extend: (held, lease) => extend(context, held, lease),
-    progress: (held, value, note) => progress(context, held, value, note),
+    progress: (held, value, note, log) => progress(context, held, value, note, log),
     step: (held, name, value) => step(context, held, name, value),
     steps: async (id) => run({ verb: "steps", id: checkTaskId(id) }),
     signal: (id, name, value) => signal(context, id, name, value),

@@ -6,6 +6,7 @@ import { MOST_ATTEMPTS } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { isTaskId } from "../core/task-id.ts";
+import { checkUnique } from "../core/unique.ts";
 import { checkTopic } from "../core/topic.ts";
 import type { ListQuery, PageQuery } from "../core/port.ts";
 import { checkRunStart } from "../core/run.ts";
@@ -71,7 +72,12 @@ const CONTENT_FIELDS = [
   "cost",
   "urgent",
 ] as const satisfies (keyof NewTask & keyof NewMessage)[];
-const TASK_FIELDS: ReadonlySet<string> = new Set<keyof NewTask>(["queue", ...CONTENT_FIELDS, "run"]);
+const TASK_FIELDS: ReadonlySet<string> = new Set<keyof NewTask>([
+  "queue",
+  ...CONTENT_FIELDS,
+  "run",
+  "unique",
+]);
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set<keyof NewMessage>(["topic", ...CONTENT_FIELDS]);
 
 /**
@@ -89,6 +95,7 @@ function checkTask(task: NewTask): void {
   checkFields(task, TASK_FIELDS, "A task");
   checkQueueName(task.queue);
   checkContent(task);
+  if (task.unique !== undefined) checkUnique(task.unique, task);
   if (task.run !== undefined) checkRunStart(task.run, task);
 }
 

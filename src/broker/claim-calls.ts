@@ -19,11 +19,13 @@ export async function extend(context: Context, claim: ClaimRef, lease: number): 
 export async function progress(
   context: Context,
   claim: ClaimRef,
-  value: number,
+  value: number | null,
   note: string | null,
+  log?: string,
 ): Promise<void> {
   const held = checkClaim(claim);
-  if (typeof value !== "number" || !(value >= 0 && value <= 1)) {
+  if (value === null && log === undefined) throw invalid("progress takes a value, a line to log, or both.");
+  if (value !== null && (typeof value !== "number" || !(value >= 0 && value <= 1))) {
     throw invalid(`progress is a number from 0 to 1; got ${show(value)}.`);
   }
   if (note !== null && (typeof note !== "string" || note.length > LIMITS.progressNote)) {
@@ -31,7 +33,10 @@ export async function progress(
       `The progress note must be a text of at most ${LIMITS.progressNote} characters; got ${show(note)}.`,
     );
   }
-  await context.run({ verb: "progress", ...held, value, note });
+  if (log !== undefined && typeof log !== "string")
+    throw invalid(`A line of the log is a text; got ${show(log)}.`);
+  const line = log === undefined ? {} : { log: log.slice(0, LIMITS.logLine) };
+  await context.run({ verb: "progress", ...held, value, note, ...line });
 }
 
 export async function step(

@@ -33,6 +33,8 @@ export async function declareQueue(
 ): Promise<Declared> {
   checkQueueName(queue);
   const named = parsePolicy(policy);
+  if (named.expiredTo === queue)
+    throw invalid(`expiredTo must name another queue than ${show(queue)} itself: its tasks would never end.`);
   if (named.verified) checkQueueName(verificationQueue(queue));
   const declared = await context.run({
     verb: "declare",

@@ -1,3 +1,4 @@
+import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import type { DeclareOutcome } from "../core/policy.ts";
@@ -11,7 +12,8 @@ import type {
   RunsQuery,
 } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import { checkStages, type RunState, type Stage } from "../core/run.ts";
+import { show } from "../core/show.ts";
+import { checkStages, RUN_STATES, type RunState, type Stage } from "../core/run.ts";
 import { checkPage, checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
 import { findDocument, listDocuments } from "./documents.ts";
@@ -72,12 +74,18 @@ export async function run(
 
 export async function runs(
   context: Context,
-  { pipeline, after, limit = LIMITS.page }: RunsQuery,
+  { pipeline, state, after, limit = LIMITS.page }: RunsQuery,
 ): Promise<RunsPage> {
   checkQueueName(pipeline);
   checkNumber(limit, "limit", 1, LIMITS.page);
   if (after !== undefined) checkNumber(after, "after", 0, Number.MAX_SAFE_INTEGER);
-  return context.run({ verb: "runs", pipeline, limit, ...(after !== undefined && { after }) });
+  if (state !== undefined && !RUN_STATES.includes(state))
+    throw invalid(`state must be one of ${RUN_STATES.join(", ")}; got ${show(state)}.`);
+  return context.run({
+    ...{ verb: "runs", pipeline, limit },
+    ...(state !== undefined && { state }),
+    ...(after !== undefined && { after }),
+  });
 }
 
 export async function cancelRun(context: Context, id: string): Promise<RunState> {

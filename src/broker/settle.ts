@@ -1,7 +1,7 @@
 import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
-import { checkNumber, checkText } from "../core/options.ts";
+import { checkBoolean, checkNumber, checkText } from "../core/options.ts";
 import { type QueuePolicy, resolvePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { SettleRef, TransactionOptions, SettleCall } from "../core/port.ts";
@@ -11,7 +11,7 @@ import type { ClaimRef, TaskState } from "../core/task.ts";
 import { checkNextCosts } from "../core/stage-cost.ts";
 import { refusal } from "../core/verification.ts";
 import type { Settlement } from "../engine/engine.ts";
-import { expectTasks } from "./add.ts";
+import { expectTasks, withStoredKeys } from "./add.ts";
 import { checkAdditions, checkBody, checkClaim, clipError } from "./check.ts";
 import type { Context } from "./context.ts";
 
@@ -111,7 +111,7 @@ function doneWith(
   if (!adds?.length) return { kind: "done", result };
   checkAdditions(adds);
   expectTasks(context, adds);
-  return { kind: "done", result, adds };
+  return { kind: "done", result, adds: withStoredKeys(adds) };
 }
 
 /** The engine decides whether this was the last attempt, because a lost lease needs the same rule. */
@@ -136,7 +136,7 @@ function settlementOfNack(
 /** As if the task's worker had failed it, by the policy of its own queue. */
 async function settlementOfRefusal(
   context: Context,
-  { of, feedback }: SettleCall & { kind: "refuse" },
+  { of, feedback, keepSteps }: SettleCall & { kind: "refuse" },
 ): Promise<Settlement> {
   const { queue, attempt } = of;
   const verified = checkClaim(of);
@@ -146,7 +146,11 @@ async function settlementOfRefusal(
   const delay = backoffDelay(policy.backoff, attempt, context.random);
   context.housekeeper.expect(delay);
   context.housekeeper.expect(delay + policy.elsewhere);
-  return { kind: "verdict", of: verified, accepted: false, feedback: message, delay };
+  if (keepSteps !== undefined) checkBoolean(keepSteps, "keepSteps");
+  return {
+    ...{ kind: "verdict", of: verified, accepted: false, feedback: message, delay },
+    ...(keepSteps && { keepSteps }),
+  };
 }
 
 async function fetchPolicy(context: Context, queue: string): Promise<QueuePolicy> {

@@ -1,5 +1,10 @@
 import { invalid } from "../core/errors.ts";
-import { DEFAULT_POLICY, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
+import {
+  DEFAULT_POLICY,
+  type QueuePolicy,
+  type QueuePolicyOptions,
+  UNLIMITED_ATTEMPTS,
+} from "../core/policy.ts";
 import { show } from "../core/show.ts";
 import { formatDuration } from "./human.ts";
 import { didYouMean } from "./nearest.ts";
@@ -69,6 +74,7 @@ export function describePolicy(policy: QueuePolicy): [name: string, value: strin
 const DURATIONS = new Set(["lease", "timeout", "elsewhere", "ttl"]);
 
 function describeValue(field: string, value: unknown): string {
+  if (value === UNLIMITED_ATTEMPTS) return "null";
   if (DURATIONS.has(field) && typeof value === "number") return formatDuration(value);
   return JSON.stringify(value);
 }

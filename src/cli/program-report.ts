@@ -1,3 +1,4 @@
+import { showAttempt } from "../core/retry.ts";
 import { StringDecoder } from "node:string_decoder";
 import type { Ended } from "../programs/launch.ts";
 import { PROGRAM_EXIT, reasonOf } from "../programs/outcome.ts";
@@ -32,7 +33,7 @@ export class ProgramReport {
       printJson({ id, queue, attempt, code, signal, isAborted: task.signal.aborted, ...bytes });
     } else if (!isDone) {
       const why = task.signal.aborted ? (task.signal.reason as Error).message : lastLine(reasonOf(ended));
-      say(`dibs: task ${id} of ${queue}, attempt ${attempt} of ${task.maxAttempts}: ${why}`);
+      say(`dibs: task ${id} of ${queue}, attempt ${showAttempt(attempt, task.maxAttempts)}: ${why}`);
     }
   }
 

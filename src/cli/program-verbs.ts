@@ -12,7 +12,12 @@ import { nameAndValue, parseJson, wholeNumber } from "./values.ts";
  * fenced by its claim. commands/task.ts has the verbs that name a task.
  */
 export function addProgramVerbs(task: Command): Command {
-  return task.addCommand(extend()).addCommand(progress()).addCommand(step()).addCommand(addTask());
+  return task
+    .addCommand(extend())
+    .addCommand(progress())
+    .addCommand(log())
+    .addCommand(step())
+    .addCommand(addTask());
 }
 
 const GROUP = "In a program that dibs work has started:";
@@ -37,6 +42,16 @@ function progress(): Command {
       const value = share.trim() === "" ? Number.NaN : Number(share);
       if (Number.isNaN(value)) throw invalid(`The share must be a number between 0 and 1, such as 0.4.`);
       await callSocket("POST", "/progress", { value, ...(note !== undefined && { note }) });
+    });
+}
+
+function log(): Command {
+  return new Command("log")
+    .helpGroup(GROUP)
+    .description("store a line with this attempt; dibs task show prints it")
+    .argument("<text...>", "the line")
+    .action(async (words: string[]) => {
+      await callSocket("POST", "/log", { text: words.join(" ") });
     });
 }
 

@@ -1,3 +1,4 @@
+import { showAttempt } from "../core/retry.ts";
 import type { Dibs } from "../api/dibs.ts";
 import type { AttemptInfo, TaskInfo } from "../api/task-handle.ts";
 import { formatBody, printFields, printHeading } from "./fields.ts";
@@ -19,7 +20,7 @@ export const TASK_COLUMNS: readonly Column<TaskInfo>[] = [
   { head: "ID", cell: ({ id }) => id },
   { head: "STATE", cell: ({ state }) => state, colour: ({ state }) => COLOURS[state] },
   { head: "AGE", cell: ({ createdAt }) => formatAge(createdAt) },
-  { head: "ATTEMPT", cell: ({ attempt, maxAttempts }) => `${attempt}/${maxAttempts}` },
+  { head: "ATTEMPT", cell: ({ attempt, maxAttempts }) => showAttempt(attempt, maxAttempts, "/") },
   { head: "PRIORITY", cell: ({ priority }) => (priority === 0 ? "" : String(priority)), isOptional: true },
   { head: "GROUP", cell: ({ groupKey }) => groupKey ?? "", isOptional: true },
   { head: "KEY", cell: ({ idempotencyKey }) => idempotencyKey ?? "", isOptional: true },
@@ -70,6 +71,12 @@ const ATTEMPT_COLUMNS: readonly Column<AttemptInfo>[] = [
   },
 ];
 
+const LOG_COLUMNS: readonly Column<{ attempt: number; at: Date; text: string }>[] = [
+  { head: "ATTEMPT", cell: ({ attempt }) => attempt },
+  { head: "AT", cell: ({ at }) => at.toISOString() },
+  { head: "TEXT", cell: ({ text }) => text, isCut: true },
+];
+
 /** Everything about one task, with its ledger. */
 export async function printTask(dibs: Dibs, id: string, json: boolean): Promise<void> {
   const handle = dibs.task(id);
@@ -80,7 +87,7 @@ export async function printTask(dibs: Dibs, id: string, json: boolean): Promise<
     ["id", task.id, "bold"],
     ["queue", task.queue],
     ["state", task.cancelRequested ? `${task.state}, cancel requested` : task.state, COLOURS[task.state]],
-    ["attempt", `${task.attempt} of ${task.maxAttempts}`],
+    ["attempt", showAttempt(task.attempt, task.maxAttempts)],
     ["priority", task.priority === 0 ? undefined : task.priority],
     ["urgent", task.urgent ? "yes" : undefined],
     ["group", task.groupKey ?? undefined],
@@ -102,7 +109,12 @@ export async function printTask(dibs: Dibs, id: string, json: boolean): Promise<
     ["result", task.result === null ? undefined : formatBody(task.result)],
     ["error", error ? (error.stack ?? `${error.name}: ${error.message}`) : undefined, "red"],
   ]);
-  if (attempts.length === 0) return;
-  printHeading("Attempts");
-  printTable(attempts, ATTEMPT_COLUMNS);
+  if (attempts.length > 0) {
+    printHeading("Attempts");
+    printTable(attempts, ATTEMPT_COLUMNS);
+  }
+  const lines = [...attempts, task].flatMap(({ attempt, log }) => log.map((line) => ({ attempt, ...line })));
+  if (lines.length === 0) return;
+  printHeading("Log");
+  printTable(lines, LOG_COLUMNS);
 }

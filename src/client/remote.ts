@@ -89,7 +89,7 @@ class Remote {
       settle: (held, call, options) => this.#withoutTx(options, () => this.#settle(held, call)),
       // Sends only what identifies the claim: the object may be a task with everything that its handler uses.
       extend: ({ id, fence }, lease) => this.#calls.run("extend", [{ id, fence }, lease]),
-      progress: ({ id, fence }, value, note) => this.#calls.run("progress", [{ id, fence }, value, note]),
+      progress: ({ id, fence }, ...report) => this.#calls.run("progress", [{ id, fence }, ...report]),
       end: (id, options) => this.#end(id, options),
       join: (worker, lease, listener) => this.#join(worker, lease, listener),
       rejoin: (session, fences, listener) => this.#rejoin(session, fences, listener),

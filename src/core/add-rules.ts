@@ -1,4 +1,4 @@
-import { isLarger, queueFull, tooLarge } from "./limits.ts";
+import { isLarger, queueFull, queueFullOfBytes, tooLarge } from "./limits.ts";
 import type { QueuePolicy } from "./policy.ts";
 import { isGathered, type RunTask } from "./run.ts";
 import { type DepthByState, type Headers, JSON_TYPE, type NewTask } from "./task.ts";
@@ -41,6 +41,33 @@ export function countNew<Task extends Adding>(
 export function checkDepth(queue: string, depth: DepthByState, adding: number, maxDepth: number): void {
   const pending = depth.ready + depth.waiting + depth.scheduled;
   if (pending + adding > maxDepth) throw queueFull(queue, pending, adding, maxDepth);
+}
+
+/** How much a queue holds is limited, so adds to it are not on the fast path. */
+export function isBounded({ maxDepth, maxBytes }: QueuePolicy): boolean {
+  return maxDepth !== null || maxBytes !== null;
+}
+
+/** A full queue takes new tasks, and drops old ones for them. */
+export function dropsOldest(policy: QueuePolicy): boolean {
+  return policy.overflow === "drop-oldest" && isBounded(policy);
+}
+
+export function checkBytes(queue: string, tasks: readonly Adding[], stored: number, maxBytes: number): void {
+  const adding = tasks.reduce(
+    (sum, task) => (task.queue === queue && !isGathered(task) ? sum + sizeOf(task.data) : sum),
+    0,
+  );
+  if (stored + adding > maxBytes) throw queueFullOfBytes(queue, stored, adding, maxBytes);
+}
+
+export function sizeOf(data: NewTask["data"]): number {
+  return Buffer.byteLength(data);
+}
+
+/** How many tasks a full queue drops by their number. */
+export function surplusOf({ ready, waiting, scheduled }: DepthByState, { maxDepth }: QueuePolicy): number {
+  return maxDepth === null ? 0 : Math.max(0, ready + waiting + scheduled - maxDepth);
 }
 
 /** As stored: null is the default. */

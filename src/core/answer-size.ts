@@ -110,8 +110,8 @@ export function sizeOfEnd(end: TaskEnd | string): number {
   return typeof end === "string" ? end.length : ROW_BYTES + sizeOfBody(end.result) + sizeOfError(end.error);
 }
 
-export function sizeOfAttempt({ error }: Pick<Attempt, "error">): number {
-  return ROW_BYTES + sizeOfError(error);
+export function sizeOfAttempt({ error, log = [] }: Pick<Attempt, "error" | "log">): number {
+  return ROW_BYTES + sizeOfError(error) + log.reduce((sum, { text }) => sum + text.length, 0);
 }
 
 function sizeOfError(error: TaskError | null): number {

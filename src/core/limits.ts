@@ -20,6 +20,9 @@ export const LIMITS = {
   idempotencyKey: 512,
   workerName: 256,
   progressNote: 4_096,
+  /** Characters of one line of a task's log, which is cut off there; and lines of all attempts of a task. */
+  logLine: 2_000,
+  logLines: 500,
   stepName: 256,
   /**
    * Bytes of one step's result or one signal's value; below: number and total bytes of all steps and signals of a task.
@@ -92,5 +95,14 @@ export function queueFull(queue: string, depth: number, adding: number, most: nu
     "QUEUE_FULL",
     `Queue "${queue}" holds ${depth} tasks of at most ${most} (maxDepth); ${adding} more do not fit. ` +
       `Try again when workers have caught up, or raise maxDepth.`,
+  );
+}
+
+export function queueFullOfBytes(queue: string, stored: number, adding: number, most: number): DibsError {
+  return new DibsError(
+    "QUEUE_FULL",
+    `Queue "${queue}" holds payloads of ${stored} bytes and takes at most ${most} (maxBytes); ${adding} more do not fit. ` +
+      `Wait until workers have taken some, or raise maxBytes.`,
+    { retryable: adding <= most },
   );
 }

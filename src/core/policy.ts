@@ -1,6 +1,7 @@
 import { type Duration, parseDuration } from "./duration.ts";
 import { invalid } from "./errors.ts";
 import { LIMITS } from "./limits.ts";
+import { checkQueueName } from "./queue-name.ts";
 import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "./options.ts";
 import { parseRateLimits, type RateLimit, type RateLimitOptions } from "./rate.ts";
 import { show } from "./show.ts";
@@ -13,12 +14,19 @@ export interface QueuePolicy {
   lease: number;
   /** How long one attempt of a worker may take. */
   timeout: number;
+  /** UNLIMITED_ATTEMPTS: no limit. */
   maxAttempts: number;
   backoff: Backoff;
   /** How long a failed task is offered only to workers that have not failed it; after that any worker may claim it. */
   elsewhere: number;
   /** Tasks that may wait (ready, waiting or scheduled) before `add` is refused; null: no limit. */
   maxDepth: number | null;
+  /** Bytes of the payloads of ready tasks before `add` is refused; null: no limit. Every add reads their sizes. */
+  maxBytes: number | null;
+  /** What an add above maxDepth or maxBytes does: it is refused, or the oldest ready tasks of the lowest priority expire. */
+  overflow: Overflow;
+  /** The queue in which tasks continue that expired or were dropped: core/expired-to.ts; null: none. */
+  expiredTo: string | null;
   /** Bytes of a payload, and of a result. */
   maxPayload: number;
   /** Ended tasks are stored for `age`, and at most the last `count` per queue. Dead letters are not removed. */
@@ -36,6 +44,8 @@ export interface QueuePolicy {
   /** Tasks that are not urgent start only within these hours; null: at any time. */
   window: Window | null;
 }
+
+export type Overflow = "refuse" | "drop-oldest";
 
 export interface GroupPolicy {
   /** How many tasks of a group may be ready or claimed at once. With 1 they run strictly in order. */
@@ -65,10 +75,14 @@ export interface Backoff {
 export interface QueuePolicyOptions {
   lease?: Duration;
   timeout?: Duration;
-  maxAttempts?: number;
+  /** Null: no limit. */
+  maxAttempts?: number | null;
   backoff?: { type?: "fixed" | "exponential"; delay?: Duration; max?: Duration; jitter?: number };
   elsewhere?: Duration;
   maxDepth?: number | null;
+  maxBytes?: number | null;
+  overflow?: Overflow;
+  expiredTo?: string | null;
   maxPayload?: number;
   retention?: { age?: Duration; count?: number };
   ttl?: Duration | null;
@@ -95,6 +109,9 @@ export const DEFAULT_POLICY: QueuePolicy = {
   backoff: { type: "exponential", delay: 1_000, max: 600_000, jitter: 0.2 },
   elsewhere: 5_000,
   maxDepth: null,
+  maxBytes: null,
+  overflow: "refuse",
+  expiredTo: null,
   maxPayload: 256 * 1024,
   retention: { age: 86_400_000, count: 100_000 },
   ttl: null,
@@ -109,6 +126,9 @@ export const DEFAULT_POLICY: QueuePolicy = {
 const SHORTEST_LEASE_MS = 100;
 const LARGEST_PAYLOAD = 64 * 1024 * 1024;
 export const MOST_ATTEMPTS = 1_000;
+/** What `maxAttempts: null` is stored as: more than a task will ever have. */
+export const UNLIMITED_ATTEMPTS = 2 ** 31 - 1;
+const OVERFLOWS: ReadonlySet<unknown> = new Set<Overflow>(["refuse", "drop-oldest"]);
 const MOST_AT_ONCE = 1_000_000;
 /** Tasks of one group in the line at once. To hold the group, each of them is removed from the line again. */
 const MOST_OF_A_GROUP = 1_000;
@@ -130,6 +150,12 @@ export function parsePolicy(options: QueuePolicyOptions): NamedPolicy {
   if (options.maxDepth !== undefined) {
     policy.maxDepth = options.maxDepth === null ? null : checkNumber(options.maxDepth, "maxDepth", 0, 1e12);
   }
+  if (options.maxBytes !== undefined) {
+    policy.maxBytes = options.maxBytes === null ? null : checkNumber(options.maxBytes, "maxBytes", 0, 1e15);
+  }
+  if (options.overflow !== undefined) policy.overflow = parseOverflow(options.overflow);
+  if (options.expiredTo !== undefined)
+    policy.expiredTo = options.expiredTo === null ? null : checkQueueName(options.expiredTo);
   if (options.maxPayload !== undefined) {
     policy.maxPayload = checkNumber(options.maxPayload, "maxPayload", 0, LARGEST_PAYLOAD);
   }
@@ -262,7 +288,13 @@ export function isGated({ maxConcurrency, rateLimit, window }: QueuePolicy): boo
 }
 
 export function parseMaxAttempts(value: unknown): number {
+  if (value === null || value === UNLIMITED_ATTEMPTS) return UNLIMITED_ATTEMPTS;
   return checkNumber(value, "maxAttempts", 1, MOST_ATTEMPTS);
+}
+
+function parseOverflow(value: unknown): Overflow {
+  if (OVERFLOWS.has(value)) return value as Overflow;
+  throw invalid(`overflow must be "refuse" or "drop-oldest"; got ${show(value)}.`);
 }
 
 const POLICY_FIELDS = Object.keys(DEFAULT_POLICY) as (keyof QueuePolicy)[];

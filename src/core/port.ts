@@ -108,7 +108,8 @@ export interface Port {
   claim(call: ClaimCall): Promise<ClaimResult>;
   settle(claim: SettleRef, call: SettleCall, options?: TransactionOptions): Promise<{ state: TaskState }>;
   extend(claim: ClaimRef, lease: number): Promise<void>;
-  progress(claim: ClaimRef, value: number, note: string | null): Promise<void>;
+  /** With a `value` of null, the progress stays as it is. `log` is appended to the log of the attempt. */
+  progress(claim: ClaimRef, value: number | null, note: string | null, log?: string): Promise<void>;
   step(claim: ClaimRef, name: string, value: Body | null): Promise<void>;
   steps(id: string): Promise<Step[]>;
 
@@ -254,6 +255,8 @@ export interface RunPage {
 
 export interface RunsQuery {
   pipeline: string;
+  /** Only runs in this state. */
+  state?: RunState | undefined;
   /** The `next` of the previous page. */
   after?: number | undefined;
   limit?: number | undefined;
@@ -315,7 +318,12 @@ type SettleOutcome =
   | { kind: "park"; signal: string; timeout: number | null }
   /** A verifier's verdict about the result of another task. */
   | { kind: "accept"; of: Verified }
-  | { kind: "refuse"; of: Verified & { queue: string; attempt: number }; feedback: string };
+  | {
+      kind: "refuse";
+      of: Verified & { queue: string; attempt: number };
+      feedback: string;
+      keepSteps?: boolean;
+    };
 
 export type ClaimNotice =
   | { kind: "lost" | "timeout" | "cancel"; id: string; fence: number }

@@ -155,6 +155,7 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
       feedback: noneOr(text),
       attempts: noneOr(listOf(attempt)),
     },
+    log: noneOr(listOf(shaped({ fence: count, at: whole, text }))),
     steps: noneOr(
       listOf(shaped({ kind: oneOf("step", "signal", "timeout"), name: text, value: nullOr(body) })),
     ),

@@ -1,3 +1,4 @@
+import type { StoredLine } from "./attempt-log.ts";
 import type { Flow } from "./flow.ts";
 import type { NamedPolicy } from "./policy.ts";
 import type { Meter } from "./rate.ts";
@@ -165,6 +166,8 @@ export interface TaskEntry {
   steps?: Step[];
   feedback?: string;
   attempts?: Attempt[];
+  /** What its handlers logged, oldest first; the fence tells the attempt. */
+  log?: StoredLine[];
 }
 
 /** A result that waits for a verdict. */
@@ -208,13 +211,24 @@ export interface Counts {
   keys: number;
   attempts: number;
   steps: number;
+  lines: number;
   /** By queue; states without tasks are absent. */
   tasks: Record<string, Partial<DepthByState>>;
 }
 
 export function noCounts(): Counts {
   return {
-    ...{ queues: 0, subscriptions: 0, documents: 0, runs: 0, parts: 0, keys: 0, attempts: 0, steps: 0 },
+    ...{
+      queues: 0,
+      subscriptions: 0,
+      documents: 0,
+      runs: 0,
+      parts: 0,
+      keys: 0,
+      attempts: 0,
+      steps: 0,
+      lines: 0,
+    },
     tasks: {},
   };
 }
@@ -232,7 +246,7 @@ const COUNTED = {
 export function countRecord(counts: Counts, record: StoreRecord): void {
   if (record.type in COUNTED) counts[COUNTED[record.type as keyof typeof COUNTED]]++;
   if (record.type !== "task") return;
-  const { queue, state, attempts = [], steps = [], feedback } = record;
+  const { queue, state, attempts = [], steps = [], log = [], feedback } = record;
   // A line of an import may name a queue "constructor" or "__proto__".
   if (!Object.hasOwn(counts.tasks, queue)) {
     Object.defineProperty(counts.tasks, queue, {
@@ -245,12 +259,13 @@ export function countRecord(counts: Counts, record: StoreRecord): void {
   const depth = counts.tasks[queue]!;
   depth[state] = (depth[state] ?? 0) + 1;
   counts.attempts += attempts.length;
+  counts.lines += log.length;
   counts.steps += steps.length + (feedback === undefined ? 0 : 1);
 }
 
 /** The first difference as text; undefined if there is none. */
 export function differenceOf(expected: Counts, found: Counts): string | undefined {
-  for (const name of [...Object.values(COUNTED), "attempts", "steps"] as const) {
+  for (const name of [...Object.values(COUNTED), "attempts", "steps", "lines"] as const) {
     if (expected[name] !== found[name])
       return `${expected[name]} ${name} were read and ${found[name]} arrived`;
   }

@@ -1,4 +1,4 @@
-import type { Backoff } from "./policy.ts";
+import { type Backoff, UNLIMITED_ATTEMPTS } from "./policy.ts";
 
 /** The delay before the attempt that follows `failures` failures. `random` returns a number from 0 up to 1. */
 export function backoffDelay(backoff: Backoff, failures: number, random: () => number): number {
@@ -20,4 +20,9 @@ export function isExhausted(failures: number, maxAttempts: number): boolean {
 export function workersToAvoid(failedBy: readonly string[], serving: readonly string[]): string[] | null {
   const avoid = [...new Set(failedBy)];
   return serving.some((worker) => !avoid.includes(worker)) ? avoid : null;
+}
+
+/** "2 of 5" for people, or "2" without a limit. */
+export function showAttempt(attempt: number, maxAttempts: number, of = " of "): string {
+  return maxAttempts === UNLIMITED_ATTEMPTS ? `${attempt}` : `${attempt}${of}${maxAttempts}`;
 }

@@ -12,7 +12,7 @@ import {
   type StageCost,
   withCosts,
 } from "./stage-cost.ts";
-import type { Body, EndState, NewTask, TaskState } from "./task.ts";
+import { type Body, END_STATES, type NewTask, type TaskState } from "./task.ts";
 
 /**
  * A run is one input on its way through the stages of a pipeline. Each stage has a queue. When a task of a run
@@ -46,7 +46,8 @@ export interface RunPlace {
 }
 
 /** `dead`: a part is dead, and may be redriven. */
-export type RunState = "running" | EndState;
+export const RUN_STATES = ["running", ...END_STATES] as const;
+export type RunState = (typeof RUN_STATES)[number];
 
 export interface RunRecord extends RunStart {
   id: string;

@@ -28,7 +28,7 @@ export const MISSED = ["skip", "once", "all"] as const;
 export type Missed = (typeof MISSED)[number];
 
 /** What a schedule adds each time. Its payload is text, because it is stored in a document. */
-export type ScheduledTask = Omit<NewTask, "data" | "idempotencyKey"> & { data: string };
+export type ScheduledTask = Omit<NewTask, "data" | "idempotencyKey" | "unique"> & { data: string };
 
 /** When a schedule ends, and how its tasks are spread. */
 export interface ScheduleBounds {

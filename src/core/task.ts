@@ -1,3 +1,5 @@
+import type { LogLine } from "./attempt-log.ts";
+import type { Unique } from "./unique.ts";
 import type { RunPlace, RunStart } from "./run.ts";
 
 /**
@@ -31,6 +33,8 @@ export interface NewTask {
   delay?: number;
   groupKey?: string;
   idempotencyKey?: string;
+  /** Instead of an idempotencyKey: core/unique.ts. */
+  unique?: Unique;
   ttl?: number;
   maxAttempts?: number;
   /** Its cost in rate limits with a unit; 1 unless set. */
@@ -42,7 +46,7 @@ export interface NewTask {
 }
 
 /** A task for every subscription whose pattern matches the topic. */
-export type NewMessage = Omit<NewTask, "queue" | "run"> & { topic: string };
+export type NewMessage = Omit<NewTask, "queue" | "run" | "unique"> & { topic: string };
 
 /** What a success adds: a task for a queue, or a message for all current subscriptions. */
 export type Addition = NewTask | NewMessage;
@@ -51,7 +55,7 @@ export interface AddedTask {
   id: string;
   queue: string;
   state: TaskState;
-  /** The idempotencyKey was in use: this is the task that has it, and nothing was added. */
+  /** The idempotencyKey, or the key of `unique`, was in use: this is the task that has it, and nothing was added. */
   existing: boolean;
 }
 
@@ -145,6 +149,8 @@ export interface Attempt {
   endedAt: number;
   outcome: AttemptOutcome;
   error: (TaskError & { fingerprint: string }) | null;
+  /** What its handler logged, oldest first. Absent if it logged nothing. */
+  log?: LogLine[];
 }
 
 export interface TaskRecord {
@@ -157,6 +163,8 @@ export interface TaskRecord {
   priority: number;
   groupKey: string | null;
   idempotencyKey: string | null;
+  /** Its key, if it was added with `unique`. */
+  uniqueKey?: string;
   cost: number;
   urgent: boolean;
   attempt: number;
@@ -173,6 +181,8 @@ export interface TaskRecord {
   endedAt: number | null;
   progress: { value: number; note: string | null } | null;
   cancelRequested: boolean;
+  /** What the attempt in progress has logged so far. Not in lists. Absent if it has logged nothing. */
+  log?: LogLine[];
   result: Body | null;
   /** Why a dead task is dead. */
   error: (TaskError & { fingerprint: string }) | null;

@@ -5,6 +5,7 @@ import {
   parsePolicy,
   type QueuePolicy,
   resolvePolicy,
+  UNLIMITED_ATTEMPTS,
 } from "../core/policy.ts";
 import type { Port } from "../core/port.ts";
 import type { QueueStats } from "../core/task.ts";
@@ -43,9 +44,11 @@ const EFFECTS: Record<keyof QueuePolicy, Effect> = {
         ? ` The longest of the last ${serviceTimes.count} successes took ${showMs(serviceTimes.max)}: such attempts would fail.`
         : ` The longest of the last ${serviceTimes.count} successes took ${showMs(serviceTimes.max)}.`),
   maxAttempts: (before, { maxAttempts }) =>
-    maxAttempts < before.maxAttempts
-      ? `A task is dead after ${countOf(maxAttempts, "failed attempt")}. One that has failed that often already is dead after its next failure.`
-      : `A task is dead after ${countOf(maxAttempts, "failed attempt")}. Dead letters stay dead; redrive them to try again.`,
+    maxAttempts === UNLIMITED_ATTEMPTS
+      ? "A task fails any number of times and is never dead of it."
+      : maxAttempts < before.maxAttempts
+        ? `A task is dead after ${countOf(maxAttempts, "failed attempt")}. One that has failed that often already is dead after its next failure.`
+        : `A task is dead after ${countOf(maxAttempts, "failed attempt")}. Dead letters stay dead; redrive them to try again.`,
   backoff: (_, { backoff }) =>
     backoff.type === "fixed"
       ? `A failed task waits ${showMs(backoff.delay)} before its next attempt.`
@@ -63,6 +66,18 @@ const EFFECTS: Record<keyof QueuePolicy, Effect> = {
       ? `Adds are refused when ${showFigure(maxDepth)} tasks wait; ${showFigure(now)} do now.`
       : `Adds are refused from now on: ${showFigure(now)} tasks wait already. Those stay.`;
   },
+  maxBytes: (_, { maxBytes }) =>
+    maxBytes === null
+      ? "The queue takes payloads of any size together."
+      : `Ready tasks have payloads of at most ${showFigure(maxBytes)} bytes together.`,
+  overflow: (_, { overflow }) =>
+    overflow === "refuse"
+      ? "Adds to a full queue are refused."
+      : "An add to a full queue drops its oldest ready tasks, those of the lowest priority first.",
+  expiredTo: (_, { expiredTo }) =>
+    expiredTo === null
+      ? "Tasks that expire or are dropped end."
+      : `Tasks that expire or are dropped continue in ${expiredTo}.`,
   maxPayload: (_, { maxPayload }) =>
     `An add or a result with more than ${showFigure(maxPayload)} bytes is refused. Stored tasks stay.`,
   retention: (before, { retention }, { depth }) => {

@@ -143,10 +143,12 @@ export type Settlement =
   | ({ kind: "verdict"; of: Verified } & Verdict);
 
 /**
- * A refusal is a failed attempt: scheduled again after `delay`, without its steps but with its signals, or dead if it
- * was the last.
+ * A refusal is a failed attempt: scheduled again after `delay`, without its steps (unless `keepSteps` is set) but with
+ * its signals, or dead if it was the last.
  */
-export type Verdict = { accepted: true } | { accepted: false; feedback: string; delay: number };
+export type Verdict =
+  | { accepted: true }
+  | { accepted: false; feedback: string; delay: number; keepSteps?: true };
 
 /** Every verb: its input and its answer. */
 export interface Verbs {
@@ -221,8 +223,14 @@ export interface Verbs {
   >;
   /** Fenced. From now on: the lease of a manual claim, the timeout of a session's claim. */
   extend: Verb<{ id: string; fence: number; lease: number }, null>;
-  /** Fenced. */
-  progress: Verb<{ id: string; fence: number; value: number; note: string | null }, null>;
+  /**
+   * Fenced. A `value` replaces the last one; null leaves it unchanged. `log` is appended to the log of the attempt. A
+   * task keeps its last LIMITS.logLines lines.
+   */
+  progress: Verb<
+    { id: string; fence: number; value: number | null; note: string | null; log?: string },
+    null
+  >;
   /** Fenced. Stores the result of a step of the handler. Replaces an earlier result of that name. */
   step: Verb<{ id: string; fence: number; name: string; value: Body | null }, null>;
   /** What a handler needs when it starts again, by kind and name. */
@@ -264,10 +272,13 @@ export interface Verbs {
     { run: RunRecord; parts: RunPart[]; next: number | null }
   >;
   /**
-   * Runs of a pipeline, the latest first; `after` is the `next` of the previous page. A page ends at its limit or at
+   * Runs of a pipeline, or those in one state, the latest first; `after` is the `next` of the previous page. A page ends at its limit or at
    * about LIMITS.answerBytes.
    */
-  runs: Verb<{ pipeline: string; after?: number; limit: number }, { runs: RunRecord[]; next: number | null }>;
+  runs: Verb<
+    { pipeline: string; state?: RunState; after?: number; limit: number },
+    { runs: RunRecord[]; next: number | null }
+  >;
   /**
    * Cancels all tasks of a run that have not ended. Cancelling one of them does the same. If one expires, or is purged
    * or discarded, the others are cancelled too: such a run can have no result.

@@ -99,6 +99,7 @@ function callsWith(findQueue: FindQueue): Record<string, Call> {
     }),
     "POST /extend": async (task, { lease }) => task.extend(lease as never),
     "POST /progress": async (task, { value, note }) => task.progress(value as number, note as string),
+    "POST /log": async (task, { text }) => task.log(text as string),
     "GET /steps": async (task, _, name) => {
       try {
         return { stored: true, value: await task.step(name, () => Promise.reject(NOT_STORED)) };

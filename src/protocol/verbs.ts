@@ -52,7 +52,8 @@ export const VERBS: Record<WireVerb, Traits> = {
   claim: { args: 1, again: "safe", answers: "later" },
   settle: { args: 2, again: "ledger" },
   extend: { args: 2, again: "safe" },
-  progress: { args: 3, again: "safe" },
+  // A resend may append a line of the log twice.
+  progress: { args: 4, again: "safe" },
   step: { args: 3, again: "safe" },
   steps: { args: 1, again: "safe", reads: true, answers: "page" },
   // A second call would answer that the signal was not stored.

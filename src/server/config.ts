@@ -66,6 +66,7 @@ export const SETTINGS = {
     default: 5_672,
     most: 65_535,
   },
+  amqpVhost: { about: "a virtual host of AMQP besides /", takes: "LIST", default: [] },
   alerts: {
     about: "a JSON file with rules of alerts, which this server evaluates",
     takes: "PATH",
@@ -98,6 +99,7 @@ export interface Config {
   beat: number;
   amqp: boolean;
   amqpPort: number;
+  amqpVhost: string[];
   alerts: string | null;
   logLevel: string;
 }

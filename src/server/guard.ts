@@ -155,6 +155,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     declare: async (queue, policy, options) => {
       const wantsForce = options?.force === true;
       if (!isVerifier(grant, queue, policy)) grant.need(wantsForce ? ["admin"] : ["add", "work"], [queue]);
+      needContinuation(grant, policy);
       const isAdmin = grant.allows("admin", queue);
       if (wantsForce && isAdmin) {
         admin("declare", queue);
@@ -195,6 +196,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     subscribe: async (pattern, group, policy, options) => {
       const queue = subscriptionQueue(pattern, group);
       grant.need(["work"], [queue]);
+      needContinuation(grant, policy);
       const create = !grant.allows("admin", queue) || options?.create === true;
       return port.subscribe(pattern, group, policy, {
         create,
@@ -234,8 +236,8 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         ? (claim, call, options) => port.settle(claim, call, options)
         : guardedSettle,
     extend: async (claim: ClaimRef, lease) => visibility.onClaim(claim, () => port.extend(claim, lease)),
-    progress: async (claim: ClaimRef, value, note) =>
-      visibility.onClaim(claim, () => port.progress(claim, value, note)),
+    progress: async (claim: ClaimRef, ...report) =>
+      visibility.onClaim(claim, () => port.progress(claim, ...report)),
     step: async (claim: ClaimRef, name, value) =>
       visibility.onClaim(claim, () => port.step(claim, name, value)),
     steps: async (id) => visibility.onTask(["work", "read"], id, () => port.steps(id)),
@@ -352,6 +354,12 @@ function isVerifier(grant: Grant, queue: string, policy: NamedPolicy): boolean {
     Object.keys(others).length === 0 &&
     grant.allows("work", verificationQueue(queue))
   );
+}
+
+/** Tasks that expire are added to another queue: whoever arranges that must be allowed to add there. */
+function needContinuation(grant: Grant, policy: NamedPolicy | undefined): void {
+  const to = policy?.expiredTo;
+  if (to !== undefined && to !== null) grant.need(["add"], [to]);
 }
 
 const isEmpty = (policy: unknown): boolean => Object.keys(policy ?? {}).length === 0;

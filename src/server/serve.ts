@@ -111,7 +111,7 @@ async function start(
       allowOrigins: allowOrigin,
       tls: readTls(config),
       native: { maxFrame, resumeMs: config.resume, beatMs: config.beat },
-      ...(config.amqp && { amqp: { port: config.amqpPort } }),
+      ...(config.amqp && { amqp: { port: config.amqpPort, vhosts: config.amqpVhost } }),
     });
   } catch (error) {
     await listeners.dashboard?.stop();

@@ -74,7 +74,7 @@ export interface ServerOptions {
   farewellMs?: number;
   native?: Omit<NativeOptions, "clock" | "logger">;
   /** Also speak AMQP, at this port; 0: any free port. */
-  amqp?: { port: number } & Pick<AmqpOptions, "maxBody" | "handshakeMs">;
+  amqp?: { port: number } & Pick<AmqpOptions, "maxBody" | "handshakeMs" | "vhosts" | "mostUnstored">;
 }
 
 const DEFAULT_CONNECTIONS = 20_000;
@@ -163,6 +163,7 @@ export class Server {
       amqp &&
       new AmqpDoor({
         ...{ port: this.#store, logger, tls, maxBody: amqp.maxBody, handshakeMs: amqp.handshakeMs },
+        ...{ vhosts: amqp.vhosts, mostUnstored: amqp.mostUnstored },
         maxConnections: maxConnections ?? DEFAULT_CONNECTIONS,
         admit: admitterOf(options, (grant) => guardPort(this.#store, grant, this.#audit)),
       });

@@ -10,12 +10,13 @@ import { checkNames, checkNumber } from "../core/options.ts";
 import type { Port, SettleRef, SettleCall } from "../core/port.ts";
 import type { RunPlace } from "../core/run.ts";
 import type { NextCosts } from "../core/stage-cost.ts";
+import { show } from "../core/show.ts";
 import { describeError } from "../core/task-error.ts";
 import type { Addition, ClaimedTask, Headers, NewMessage, NewTask, TaskState } from "../core/task.ts";
 import { TOPIC_HEADER } from "../core/topic.ts";
 
 /**
- * What a handler can do with its task: ack, nack, reject, release, hold, extend, progress, add. Task (task.ts) extends
+ * What a handler can do with its task: ack, nack, reject, release, hold, extend, progress, log, add. Task (task.ts) extends
  * it for workers, and `queue.claim()` returns it for manual claims.
  */
 
@@ -267,6 +268,20 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     return suppressUnhandled(this.#progress(value, note ?? null));
   }
 
+  /**
+   * Stores a line with this attempt, for people who look into it later: `history()` of the task shows it. Texts are cut
+   * at 2,000 characters, and a task keeps its last 500 lines. As with progress, most callers do not await it.
+   */
+  log(text: string): Promise<void> {
+    return suppressUnhandled(this.#log(text));
+  }
+
+  async #log(text: string): Promise<void> {
+    this.#checkOpen();
+    if (typeof text !== "string") throw invalid(`task.log() takes a text; got ${show(text)}.`);
+    await this.port.progress(this, null, null, text.slice(0, LIMITS.logLine));
+  }
+
   async #progress(value: number, note: string | null): Promise<void> {
     this.#checkOpen();
     await this.port.progress(this, value, note);
@@ -367,6 +382,7 @@ refuseSurplus(Claim, "claim", {
     release: "options",
     extend: "lease",
     progress: "value, note",
+    log: "text",
     add: "queue, data, options",
     publish: "topic, data, options",
   },

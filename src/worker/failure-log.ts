@@ -1,3 +1,4 @@
+import { showAttempt } from "../core/retry.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Logger } from "../core/logger.ts";
 import { escapeControls } from "../core/show.ts";
@@ -87,7 +88,7 @@ export class FailureLog {
 }
 
 function lineOf({ id, queue, attempt, maxAttempts }: FailedAttempt, fate: string, error: unknown): string {
-  return `Task ${id} of queue "${queue}" failed on attempt ${attempt} of ${maxAttempts} ${fate}: ${oneLine(error)}`;
+  return `Task ${id} of queue "${queue}" failed on attempt ${showAttempt(attempt, maxAttempts)} ${fate}: ${oneLine(error)}`;
 }
 
 function oneLine(error: unknown): string {

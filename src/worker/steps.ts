@@ -6,6 +6,7 @@ import { suppressUnhandled } from "../core/suppress-unhandled.ts";
 import { checkNames, checkText } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
+import { isSleepSignal, sleepSignal } from "../core/sleep-signal.ts";
 import { type ClaimedTask, JSON_TYPE, type Step } from "../core/task.ts";
 
 /**
@@ -17,6 +18,8 @@ export class Steps {
   readonly #task: ClaimedTask;
   /** By kind and name; fetched for the first step. */
   #stored: Promise<Map<string, Step>> | undefined;
+  /** How often this call of the handler has slept: the number is the name of a sleep. */
+  #sleeps = 0;
   /** By name: a step that is requested twice runs once. */
   readonly #started = new Map<string, Promise<unknown>>();
   /** What the handler waits for from now on. Whatever it answers, the task is parked. */
@@ -64,6 +67,10 @@ export class Steps {
 
   async #waitFor(name: string, options: { timeout?: Duration | undefined }): Promise<unknown> {
     checkText(name, "A signal's name", LIMITS.stepName);
+    if (isSleepSignal(name))
+      throw invalid(
+        `Signals that begin with "sleep:" belong to task.sleep(); got ${show(name)}. Use another name.`,
+      );
     checkNames(options, ["timeout"], "waitFor");
     const timeout = options.timeout === undefined ? null : parseDuration(options.timeout, "timeout");
     const stored = await this.#fetch();
@@ -72,6 +79,21 @@ export class Steps {
     if (stored.has(`timeout ${name}`)) {
       throw new DibsError("TIMEOUT", `No signal ${show(name)} came for task ${this.#task.id} in time.`);
     }
+    this.waiting ??= { signal: name, timeout };
+    throw new Parked(name);
+  }
+
+  /** As with waitFor, a handler may not await it once another call has parked it. */
+  sleep(duration: Duration): Promise<void> {
+    return suppressUnhandled(this.#sleep(duration));
+  }
+
+  async #sleep(duration: Duration): Promise<void> {
+    // Before the first await: sleeps are counted in the order of their calls.
+    const name = sleepSignal(++this.#sleeps);
+    const timeout = parseDuration(duration, "duration");
+    const stored = await this.#fetch();
+    if (stored.has(`timeout ${name}`) || stored.has(`signal ${name}`)) return;
     this.waiting ??= { signal: name, timeout };
     throw new Parked(name);
   }

@@ -39,6 +39,15 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
     return this.#stepping().waitFor(name, options) as Promise<Json<T>>;
   }
 
+  /**
+   * A pause that survives restarts and occupies no worker: the task is parked, this call of the handler ends here, and
+   * the handler is called again from the top when the time is over. The sleeps of a handler are told apart by their
+   * order, so call them in the same order in every attempt. A sleep that is over stays over.
+   */
+  sleep(duration: Duration): Promise<void> {
+    return this.#stepping().sleep(duration);
+  }
+
   #stepping(): Steps {
     this.#steps ??= new Steps(this.port, this.claimed);
     return this.#steps;
@@ -74,4 +83,6 @@ export type BatchHandler<Data = unknown, Result = unknown> = (
   tasks: Task<Data, Result>[],
 ) => Promise<Result[] | void> | Result[] | void;
 
-refuseSurplus(Task, "task", { promises: { step: "name, take", waitFor: "name, options", extend: "lease" } });
+refuseSurplus(Task, "task", {
+  promises: { step: "name, take", waitFor: "name, options", sleep: "duration", extend: "lease" },
+});

@@ -16,6 +16,7 @@ export type Verdict = boolean | { refuse: string };
 export function verifierOf(
   port: Port,
   decide: (task: TaskRecord, result: Body | null) => Promise<Verdict> | Verdict,
+  keepSteps: boolean,
 ): (task: Task<Verified>) => Promise<void> {
   return async (asking) => {
     const of = asking.data;
@@ -24,7 +25,12 @@ export function verifierOf(
     if (!pending) return;
     const { queue, attempt } = pending.task;
     const refuse = (feedback: string) =>
-      asking.settleAs({ kind: "refuse", of: { ...of, queue, attempt }, feedback });
+      asking.settleAs({
+        kind: "refuse",
+        of: { ...of, queue, attempt },
+        feedback,
+        ...(keepSteps && { keepSteps }),
+      });
     const feedback = await feedbackOf(() => decide(pending.task, pending.result));
     if (feedback !== undefined) return refuse(feedback);
     try {

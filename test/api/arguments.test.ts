@@ -104,10 +104,11 @@ const METHODS: Record<string, Record<string, Call>> = {
     release: [[{}], 0],
     extend: [["1m"]],
     progress: [[0.5, "note"]],
+    log: [["line"]],
     add: [["the queue", 1, {}], 2],
     publish: [["the topic", 1, {}], 2],
   },
-  Task: { step: [["name", handler]], waitFor: [["name", {}], 1], extend: [["1m"]] },
+  Task: { step: [["name", handler]], waitFor: [["name", {}], 1], sleep: [["1s"]], extend: [["1m"]] },
   Worker: { stop: [[{}], 0] },
   ManualClock: { advance: [[1]], sleep: [[1]], step: [[1]] },
 };

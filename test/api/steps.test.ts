@@ -169,6 +169,74 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
     expect(await (await queue.add(1)).result({ timeout: "20s" })).toMatch(/^No signal "go" came for task/);
   });
 
+  it("sleeping parks the task, and each sleep happens once", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<string>("work", { ...policy, maxAttempts: 2 });
+    const calls: number[] = [];
+    queue.work(async (task) => {
+      if (task.data === "other") return "done meanwhile";
+      calls.push(task.attempt);
+      void task.log(`call ${calls.length}`);
+      await task.sleep("50ms");
+      if (calls.length === 2) throw new Error("after the first sleep");
+      await task.sleep("1d");
+      return "woken";
+    });
+    const sleeps = await queue.add("sleeps");
+    await expect.poll(async () => (await sleeps.info()).waitsFor).toBe("sleep:2");
+    const { state, dueAt } = await sleeps.info();
+    expect(state).toBe("parked");
+    expect(dueAt!.getTime()).toBeGreaterThan(Date.now() + 23 * 3_600_000);
+    expect(await (await queue.add("other")).result({ timeout: "20s" })).toBe("done meanwhile");
+    expect(await sleeps.signal("sleep:2")).toBe(true);
+    expect(await sleeps.result({ timeout: "20s" })).toBe("woken");
+    expect(calls).toEqual([1, 1, 2, 2]);
+    const ledger = await sleeps.history();
+    expect(ledger.map(({ outcome }) => outcome)).toEqual(["parked", "failed", "parked", "done"]);
+    expect(ledger.map(({ log }) => log.map(({ text }) => text))).toEqual([
+      ["call 1"],
+      ["call 2"],
+      ["call 3"],
+      ["call 4"],
+    ]);
+  });
+
+  it("a redriven task does not sleep again", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<number>("work", { ...policy, maxAttempts: 1 });
+    let calls = 0;
+    queue.work(async (task) => {
+      await task.sleep(1);
+      if (++calls === 1) throw new Error("dead after the sleep");
+      return task.attempt;
+    });
+    const task = await queue.add(1);
+    await expect(task.result({ timeout: "20s" })).rejects.toMatchObject({ code: "TASK_DEAD" });
+    await queue.dead.redrive();
+    expect(await task.result({ timeout: "20s" })).toBe(1);
+    expect((await task.history()).map(({ outcome }) => outcome)).toEqual(["parked", "failed", "done"]);
+  });
+
+  it("sleeping and logging refuse what they cannot use", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<number>("work");
+    queue.work(async (task) => {
+      const messages: string[] = [];
+      for (const call of [
+        () => task.sleep("soon" as never),
+        () => task.log(7 as never),
+        () => task.waitFor("sleep:1"),
+      ])
+        await call().catch((error: unknown) => messages.push((error as Error).message));
+      return messages;
+    });
+    expect(await (await queue.add(1)).result({ timeout: "20s" })).toEqual([
+      expect.stringContaining("soon"),
+      expect.stringContaining("task.log() takes a text"),
+      expect.stringContaining("belong to task.sleep()"),
+    ]);
+  });
+
   it("waiting for a signal in a batch parks one task and releases the others", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, number>("work", { maxAttempts: 1 });

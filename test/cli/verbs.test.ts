@@ -23,6 +23,7 @@ const task = (over: object): object => ({
   },
   ...{ createdAt: TIME, dueAt: null, waitsFor: null, expiresAt: null, worker: null, startedAt: null },
   ...{ endedAt: null, progress: null, cancelRequested: false, result: null, error: null, run: null },
+  log: [],
   ...over,
 });
 
@@ -108,6 +109,7 @@ describe.each(KINDS)("on a %s", (kind) => {
           ...{
             outcome: "failed",
             error: expect.objectContaining({ name: "Error", message: "SMTP says 421" }),
+            log: [],
           },
         },
       ],

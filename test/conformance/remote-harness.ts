@@ -21,6 +21,7 @@ export const REMOTE_THEMES: ThemeName[] | undefined = isLong
  */
 export function remote(store: Harness): Harness {
   return {
+    isRemote: true,
     shared: store.shared,
     serverTime: store.serverTime ?? false,
     open: async (clock, cleanUp) => serve(await store.open(clock, cleanUp), clock),

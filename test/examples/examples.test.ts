@@ -33,6 +33,7 @@ const SAYS: Record<string, RegExp> = {
   schedule: /the next report is planned for .*\n\d ticks, each once\nnightly\nticks, paused\n/,
   schema: /user 15; the first result was refused/,
   steps: /one draft, 2 tries to send it\n/,
+  unique: /20 changes, 1 rebuild\n/,
   verify:
     /(hasty|careful) was refused \(a summary is shorter than its text\), (hasty|careful) was accepted\n/,
 };

@@ -53,6 +53,16 @@ describe("a declaration without admin", () => {
     },
   );
 
+  test("tasks that expire continue only in a queue to which the token may add", async () => {
+    const { openAs } = await setUp();
+    const port = await openAs("add:emails", "work:*", "admin:emails");
+    for (const options of [{}, { force: true }])
+      await forbidden(port.declare("emails", { expiredTo: "payroll" }, options), "add:payroll");
+    await forbidden(port.subscribe("topic", "group", { expiredTo: "payroll" }), "add:payroll");
+    const both = await openAs("add:emails", "add:late");
+    expect(await both.declare("emails", { expiredTo: "late" })).toMatchObject({ expiredTo: "late" });
+  });
+
   test("a declaration without admin does not change the policy of a queue that its first task created", async () => {
     const { openAs, store } = await setUp();
     await store.add([task("emails")]);

@@ -181,8 +181,12 @@ export class Generator {
     progress: () => ({
       verb: "progress",
       ...this.#claimRef(),
-      value: this.#random.pick([0, 0.25, 1]),
-      note: this.#random.pick([null, "half way"]),
+      ...this.#random.pick([
+        { value: 0, note: null },
+        { value: 0.25, note: "half way" },
+        { value: 1, note: null, log: "at the end" },
+        { value: null, note: null, log: "fetched \u0000 页" },
+      ]),
     }),
     cancel: () => ({ verb: "cancel", id: this.#random.chance(0.4) ? this.#claimRef().id : this.#id() }),
     run: () => ({

@@ -1,4 +1,5 @@
-import { Command } from "commander";
+import { Command, Option } from "commander";
+import { RUN_STATES, type RunState } from "../../core/run.ts";
 import { everyItem } from "../../core/every-item.ts";
 import type { RunInfo } from "../../api/run-handle.ts";
 import { show } from "../../core/show.ts";
@@ -12,7 +13,12 @@ import { wholeNumber, withPages } from "../values.ts";
 
 export function runsCommand(): Command {
   return withStore(
-    withPages(new Command("runs").argument("<pipeline>", "the pipeline's name"), wholeNumber),
+    withPages(
+      new Command("runs")
+        .argument("<pipeline>", "the pipeline's name")
+        .addOption(new Option("--state <state>", "only runs in this state").choices(RUN_STATES)),
+      wholeNumber,
+    ),
   ).action(run);
 }
 
@@ -33,10 +39,13 @@ const COLUMNS: readonly Column<RunInfo>[] = [
   { head: "STAGES", cell: ({ stages }) => stages.map(({ name }) => name).join(" → "), isCut: true },
 ];
 
-async function run(pipeline: string, flags: StoreFlags & { limit: number; after?: number }): Promise<void> {
+async function run(
+  pipeline: string,
+  flags: StoreFlags & { state?: RunState; limit: number; after?: number },
+): Promise<void> {
   await useStore(flags, async (dibs) => {
-    const { after, limit } = flags;
-    const { runs, next } = await dibs.pipeline(pipeline).runs({ after, limit });
+    const { state, after, limit } = flags;
+    const { runs, next } = await dibs.pipeline(pipeline).runs({ state, after, limit });
     if (runs.length === 0 && after === undefined) {
       const names = (await everyItem((page) => dibs.port.pipelines(page))).map(({ name }) => name);
       if (!names.includes(pipeline))
@@ -45,7 +54,8 @@ async function run(pipeline: string, flags: StoreFlags & { limit: number; after?
         );
     }
     if (flags.json) return printJson({ runs, next });
-    if (runs.length === 0) return say(`${pipeline} has no runs.`);
+    if (runs.length === 0)
+      return say(state ? `${pipeline} has no runs that are ${state}.` : `${pipeline} has no runs.`);
     printTable(runs, COLUMNS);
     if (next !== null) say(`There are more: --after ${next}`);
   });

@@ -1,3 +1,4 @@
+import { showAttempt } from "../../core/retry.ts";
 import type { QueueStats } from "../../api/queue.ts";
 import type { TaskInfo } from "../../api/task-handle.ts";
 import { escapeControls } from "../../core/show.ts";
@@ -145,7 +146,7 @@ function workerLines(snapshot: Snapshot, columns: number): string[] {
 const TASK_COLUMNS: readonly Column<TaskInfo>[] = [
   { head: "RUNNING", cell: ({ id }) => id },
   { head: "FOR", cell: ({ startedAt }) => formatAge(startedAt) },
-  { head: "ATTEMPT", cell: ({ attempt, maxAttempts }) => `${attempt}/${maxAttempts}` },
+  { head: "ATTEMPT", cell: ({ attempt, maxAttempts }) => showAttempt(attempt, maxAttempts, "/") },
   {
     head: "PROGRESS",
     cell: ({ progress }) => (progress ? `${Math.round(progress.value * 100)} % ${progress.note ?? ""}` : ""),

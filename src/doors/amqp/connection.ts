@@ -39,6 +39,8 @@ export class Connection {
   user = "";
   /** The client understands that its consumers can be cancelled. */
   canBeCancelled = false;
+  #canBeBlocked = false;
+  #isBlocked = false;
   readonly #socket: Socket;
   readonly #reader = new FrameReader(FRAME_BEFORE_LOGIN);
   readonly #channels = new Map<number, Channel>();
@@ -223,6 +225,7 @@ export class Connection {
       const has = (name: string): boolean =>
         capabilities?.type === "F" && fieldOf(capabilities.value, name)?.type === "t";
       this.canBeCancelled = has("consumer_cancel_notify");
+      this.#canBeBlocked = has("connection.blocked");
       this.#wantsRefusal = has("authentication_failure_close");
       const address = this.#socket.remoteAddress ?? "";
       const credentials = readCredentials(mechanism, response);
@@ -272,7 +275,7 @@ export class Connection {
 
   #open(vhost: string): void {
     if (vhost === "" || !this.door.hasVhost(vhost))
-      throw new AmqpError("NOT_ALLOWED", `vhost ${vhost} not found`);
+      throw about(new AmqpError("NOT_ALLOWED", `vhost ${vhost} not found`), METHODS["connection.open"].id);
     this.vhost = vhost;
     this.#state = "running";
     clearTimeout(this.#timer);
@@ -310,10 +313,25 @@ export class Connection {
   }
 
   resume(): void {
-    if (!this.#isPaused) return;
+    if (!this.#isPaused || this.#isBlocked) return;
     this.#isPaused = false;
     this.#heartbeat.isPaused = false;
     this.#socket.resume();
+  }
+
+  /** It has published while too much waits for the store: nothing more is read from it until that is stored. */
+  block(): void {
+    if (this.#isBlocked || this.#state !== "running") return;
+    this.#isBlocked = true;
+    if (this.#canBeBlocked) this.send(0, "connection.blocked", { reason: "low on memory" });
+    this.pause();
+  }
+
+  unblock(): void {
+    if (!this.#isBlocked) return;
+    this.#isBlocked = false;
+    if (this.#canBeBlocked && this.#state === "running") this.send(0, "connection.unblocked", {});
+    this.resume();
   }
 
   // ── The end ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,13 +3,13 @@ import type { ClaimedTask, NewTask } from "../../core/task.ts";
 import type { AmqpDoor } from "./door.ts";
 import { type Message, messageOf } from "./message.ts";
 import { queueTask } from "./queue-task.ts";
-import { keysIn } from "./publisher.ts";
 import { route } from "./route.ts";
+import { keysIn } from "./sender-keys.ts";
 import { longstrTable, type Field, fieldOf, long, numberOf, type Table, text, textOf } from "./wire/table.ts";
 import { readProperties, replaceProperties } from "./wire/properties.ts";
 
 /** Why a queue gave a message up, as the x-death header names it. */
-export type DeathReason = "rejected" | "delivery_limit";
+export type DeathReason = "rejected" | "delivery_limit" | "expired" | "maxlen";
 
 /**
  * How a claim ends whose message its queue gives up. With a dead-letter exchange, the message moves to the queues that
@@ -22,10 +22,21 @@ export function deadLetter(
   task: ClaimedTask,
   reason: DeathReason,
 ): SettleCall | undefined {
+  const adds = deadLetters(door, vhost, name, messageOf(task, name), reason);
+  return adds && { kind: "ack", result: null, ...(adds.length > 0 && { adds }) };
+}
+
+/** The tasks that a message becomes which its queue gives up. Undefined: the queue has no dead-letter exchange. */
+export function deadLetters(
+  door: AmqpDoor,
+  vhost: string,
+  name: string,
+  message: Message,
+  reason: DeathReason,
+): NewTask[] | undefined {
   const settings = door.topology.queue(vhost, name)?.arguments ?? [];
   const exchange = textOf(fieldOf(settings, "x-dead-letter-exchange"));
   if (exchange === undefined) return undefined;
-  const message = messageOf(task, name);
   const read = readProperties(message.properties);
   const headers = withDeath(read.headers ?? [], name, message, reason, read.expiration, Date.now());
   const named = textOf(fieldOf(settings, "x-dead-letter-routing-key"));
@@ -35,10 +46,22 @@ export function deadLetter(
   const properties = replaceProperties(message.properties, { headers: longstrTable(kept), expiration: null });
   const dead: Message = { exchange, routingKey: keys[0]!, properties, body: message.body };
   const again = readProperties(properties);
-  const adds: NewTask[] = targetsOf(door, vhost, exchange, keys, kept).map((each) =>
-    queueTask(door, vhost, each, dead, again),
-  );
-  return { kind: "ack", result: null, ...(adds.length > 0 && { adds }) };
+  return targetsOf(door, vhost, exchange, keys, kept)
+    .filter((each) => reason === "rejected" || !isRing(kept, each))
+    .map((each) => queueTask(door, vhost, each, dead, again));
+}
+
+/** The message was in this queue before, and no consumer has rejected it since: it would go round without end. */
+function isRing(headers: Table, target: string): boolean {
+  const field = fieldOf(headers, DEATHS);
+  const deaths = field?.type === "A" ? field.value : [];
+  const last = deaths.findIndex((death) => textOfDeath(death, "queue") === target);
+  if (last < 0) return false;
+  return deaths.slice(0, last + 1).every((death) => textOfDeath(death, "reason") !== "rejected");
+}
+
+function textOfDeath(death: Field, name: string): string | undefined {
+  return death.type === "F" ? textOf(fieldOf(death.value, name)) : undefined;
 }
 
 function targetsOf(
@@ -68,9 +91,7 @@ export function withDeath(
   const field = fieldOf(headers, DEATHS);
   const before = field?.type === "A" ? field.value : [];
   const isSame = (death: Field): boolean =>
-    death.type === "F" &&
-    textOf(fieldOf(death.value, "queue")) === queue &&
-    textOf(fieldOf(death.value, "reason")) === reason;
+    textOfDeath(death, "queue") === queue && textOfDeath(death, "reason") === reason;
   const earlier = before.find(isSame);
   const count = (earlier?.type === "F" ? (numberOf(fieldOf(earlier.value, "count")) ?? 0) : 0) + 1;
   const keys = [routingKey, ...keysIn(headers, "CC")].map(text);

@@ -3,7 +3,7 @@ import type { ClaimedTask } from "../../core/task.ts";
 import type { Channel } from "./channel.ts";
 import { deadLetter, type DeathReason } from "./dead-letters.ts";
 import type { Consumer, Feeder } from "./feeder.ts";
-import { type Message, messageOf } from "./message.ts";
+import { type Message, messageOf, withDeliveryCount } from "./message.ts";
 import { AmqpError } from "./wire/errors.ts";
 
 /** Tasks that a consumer without a limit takes at once. What its connection cannot write bounds it, too. */
@@ -65,9 +65,14 @@ export class Deliveries {
     return tag;
   }
 
-  deliver(consumer: ChannelConsumer, task: ClaimedTask, redelivered: boolean): void {
+  deliver(consumer: ChannelConsumer, task: ClaimedTask): void {
     const { feeder, noAck, tag: consumerTag, queueName } = consumer;
-    const message = messageOf(task, queueName);
+    const redelivered = task.attempt > 1;
+    const message = withDeliveryCount(
+      messageOf(task, queueName),
+      task,
+      consumer.countsDeliveries && redelivered,
+    );
     const { exchange, routingKey } = message;
     const deliveryTag = this.#nextTag(noAck ? undefined : { fence: task.fence, feeder, queueName, consumer });
     const { connection, number } = this.#channel;
@@ -93,16 +98,16 @@ export class Deliveries {
   deliverOne(
     feeder: Feeder,
     queueName: string,
-    { task, redelivered }: { task: ClaimedTask; redelivered: boolean },
-    noAck: boolean,
+    task: ClaimedTask,
+    { noAck, countsDeliveries }: { noAck: boolean; countsDeliveries: boolean },
     count: number,
   ): void {
-    const message = messageOf(task, queueName);
+    const message = withDeliveryCount(messageOf(task, queueName), task, countsDeliveries);
     const { exchange, routingKey } = message;
     const unacked = noAck ? undefined : { fence: task.fence, feeder, queueName, consumer: undefined };
     const args = {
       deliveryTag: this.#nextTag(unacked),
-      redelivered,
+      redelivered: task.attempt > 1,
       exchange,
       routingKey,
       messageCount: count,
@@ -258,6 +263,8 @@ export class ChannelConsumer implements Consumer {
   readonly queueName: string;
   readonly noAck: boolean;
   readonly isExclusive: boolean;
+  /** Its queue is a quorum queue: a message says how often it was delivered before. */
+  readonly countsDeliveries: boolean;
   readonly priority: number;
   readonly #channel: Channel;
   readonly #prefetch: number;
@@ -265,7 +272,10 @@ export class ChannelConsumer implements Consumer {
 
   constructor(
     channel: Channel,
-    options: Pick<ChannelConsumer, "tag" | "feeder" | "queueName" | "noAck" | "isExclusive" | "priority">,
+    options: Pick<
+      ChannelConsumer,
+      "tag" | "feeder" | "queueName" | "noAck" | "isExclusive" | "countsDeliveries" | "priority"
+    >,
   ) {
     this.#channel = channel;
     this.tag = options.tag;
@@ -273,6 +283,7 @@ export class ChannelConsumer implements Consumer {
     this.queueName = options.queueName;
     this.noAck = options.noAck;
     this.isExclusive = options.isExclusive;
+    this.countsDeliveries = options.countsDeliveries;
     this.priority = options.priority;
     this.#prefetch = channel.deliveries.prefetch;
   }
@@ -289,8 +300,8 @@ export class ChannelConsumer implements Consumer {
     return Math.min(own, this.#channel.deliveries.channelRoom);
   }
 
-  deliver(task: ClaimedTask, redelivered: boolean): void {
-    this.#channel.deliveries.deliver(this, task, redelivered);
+  deliver(task: ClaimedTask): void {
+    this.#channel.deliveries.deliver(this, task);
   }
 
   lost(fence: number, isTimeout: boolean): void {

@@ -3,15 +3,20 @@ import { createServer as createSecureServer } from "node:tls";
 import { hostname } from "node:os";
 import { randomBytes } from "node:crypto";
 import type { Logger } from "../../core/logger.ts";
-import type { Port } from "../../core/port.ts";
+import type { ClaimNotice, Port } from "../../core/port.ts";
+import type { WorkerInfo } from "../../core/task.ts";
 import { Connection } from "./connection.ts";
 import type { ChannelConsumer } from "./deliveries.ts";
 import { Feeder } from "./feeder.ts";
 import { type Credentials, LoginDelays } from "./login.ts";
-import { queueOf } from "./names.ts";
+import { DEFAULT_VHOST, queueOf } from "./names.ts";
+import { Sessions } from "./predecessor.ts";
 import { LARGEST_BODY } from "./queue-arguments.ts";
 import { Replies } from "./replies.ts";
+import { DeadLetterRouter } from "./route-dead-letters.ts";
 import { Topology } from "./topology.ts";
+import { Unstored } from "./unstored.ts";
+import { UnusedQueues } from "./unused-queues.ts";
 import { fieldOf } from "./wire/table.ts";
 import { AmqpError } from "./wire/errors.ts";
 
@@ -34,6 +39,10 @@ export interface AmqpOptions {
   maxConnections: number;
   /** From the connection to the end of the handshake; in milliseconds. */
   handshakeMs?: number | undefined;
+  /** Virtual hosts besides "/". */
+  vhosts?: readonly string[] | undefined;
+  /** Bytes of published messages that the store has not confirmed, above which publishers are blocked. */
+  mostUnstored?: number | undefined;
 }
 
 const OTHER_LOOPBACK: Record<string, string | undefined> = {
@@ -41,6 +50,10 @@ const OTHER_LOOPBACK: Record<string, string | undefined> = {
   localhost: "::1",
   "::1": "127.0.0.1",
 };
+
+/** A server that is killed leaves its claims for so long, unless it is started again on the same address. */
+const LEASE_MS = 15_000;
+const MOST_UNSTORED = 64 * 1024 * 1024;
 
 /** How long a queue that dibs itself made is known without asking again. */
 const KNOWN_MS = 1_000;
@@ -61,7 +74,15 @@ export class AmqpDoor {
   readonly #feeders = new Map<string, Feeder>();
   /** Queues that exist, and until when that is believed. */
   readonly #known = new Map<string, number>();
-  readonly #returned = new Set<string>();
+  readonly #sessions: Sessions;
+  readonly #deadLetters = new DeadLetterRouter(this);
+  readonly #unused = new UnusedQueues({
+    find: (vhost, name) => this.topology.queue(vhost, name),
+    isUsed: async ({ vhost, name }) => (await this.countsOf(queueOf(vhost, name))).consumerCount > 0,
+    remove: ({ vhost, name }) => this.removeQueue(vhost, name, this.port),
+  });
+  readonly unstored: Unstored;
+  readonly #vhosts: ReadonlySet<string>;
   readonly #serverId = randomBytes(6).toString("hex");
   #lastConnection = 0;
   #isDraining = false;
@@ -72,6 +93,11 @@ export class AmqpDoor {
     this.port = options.port;
     this.logger = options.logger;
     this.topology = new Topology(options.port.documents);
+    this.#sessions = new Sessions(options.port);
+    this.#vhosts = new Set([DEFAULT_VHOST, ...(options.vhosts ?? [])]);
+    this.unstored = new Unstored(options.mostUnstored ?? MOST_UNSTORED, () => {
+      for (const connection of this.#connections) connection.unblock();
+    });
   }
 
   get connections(): number {
@@ -85,6 +111,8 @@ export class AmqpDoor {
   async listen(host: string, port: number): Promise<number> {
     await this.topology.fresh();
     const bound = await this.#listenOn(host, port);
+    await this.#sessions.takeOver(`${host}:${bound}`);
+    for (const { vhost, name } of this.topology.queues()) this.used(vhost, name);
     const other = OTHER_LOOPBACK[host];
     if (other === undefined) return bound;
     await this.#listenOn(other, bound).catch((error: unknown) => {
@@ -96,7 +124,7 @@ export class AmqpDoor {
   }
 
   async #listenOn(host: string, port: number): Promise<number> {
-    const onConnection = (socket: Socket): void => this.#accept(socket);
+    const onConnection = (socket: Socket): void => void this.#accept(socket);
     const { tls } = this.options;
     const server = tls ? createSecureServer(tls, onConnection) : createServer(onConnection);
     if (tls) server.on("tlsClientError", (_, socket: Socket) => socket.destroy());
@@ -113,8 +141,11 @@ export class AmqpDoor {
     return (server.address() as { port: number }).port;
   }
 
-  #accept(socket: Socket): void {
-    if (this.#isDraining) return void socket.destroy();
+  async #accept(socket: Socket): Promise<void> {
+    socket.on("error", () => socket.destroy());
+    // The claims of a killed predecessor return before its clients do.
+    await this.#sessions.ready;
+    if (socket.destroyed || this.#isDraining) return void socket.destroy();
     const id = `${this.#serverId}/${++this.#lastConnection}`;
     this.#connections.add(new Connection(this, socket, id));
   }
@@ -123,9 +154,9 @@ export class AmqpDoor {
     return this.options.admit(credentials, address);
   }
 
-  /** A virtual host is a prefix of names, and needs no declaration. */
+  /** A virtual host is a prefix of names. The server's configuration says which ones there are. */
   hasVhost(vhost: string): boolean {
-    return vhost === "/" || /^[A-Za-z0-9_.-]{1,32}$/.test(vhost);
+    return this.#vhosts.has(vhost);
   }
 
   // ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -175,28 +206,43 @@ export class AmqpDoor {
     await feeder?.leave();
   }
 
-  /** The queue was used: the time after which it expires starts again. */
-  used(_vhost: string, _name: string): void {}
+  /** The queue was used: the time after which it expires starts again. What expires in it is routed. */
+  used(vhost: string, name: string): void {
+    this.#unused.used(vhost, name);
+    const settings = this.topology.queue(vhost, name)?.arguments ?? [];
+    if (fieldOf(settings, "x-dead-letter-exchange") && !this.#isDraining) this.#deadLetters.start();
+  }
+
+  // ── Sessions ────────────────────────────────────────────────────────────────────────────────────────────
+
+  workerFor(queue: string): WorkerInfo {
+    return {
+      ...{ id: `amqp-${this.#serverId}`, name: "amqp", queues: [queue], concurrency: 1 },
+      ...{ host: hostname().slice(0, 256), pid: process.pid },
+    };
+  }
+
+  async join(worker: WorkerInfo, listener: (notice: ClaimNotice) => void): Promise<number> {
+    const session = await this.port.join(worker, LEASE_MS, listener);
+    await this.#sessions.joined(session);
+    return session;
+  }
+
+  async leave(session: number): Promise<void> {
+    await Promise.all([this.port.leave(session), this.#sessions.left(session)]).catch(() => {});
+  }
 
   feederOf(queue: string): Feeder {
     let feeder = this.#feeders.get(queue);
     if (feeder) return feeder;
-    const id = `amqp-${this.#serverId}`;
     feeder = new Feeder({
       queue,
       port: this.port,
       logger: this.logger,
-      worker: {
-        id,
-        name: "amqp",
-        queues: [queue],
-        concurrency: 1,
-        host: hostname().slice(0, 256),
-        pid: process.pid,
-      },
+      worker: this.workerFor(queue),
       isSingle: () => this.#isSingle(queue),
-      onJoined: () => {},
-      returned: this.#returned,
+      join: (listener) => this.join(this.workerFor(queue), listener),
+      leave: (session) => this.leave(session),
     });
     if (this.#isDraining) feeder.stop();
     this.#feeders.set(queue, feeder);
@@ -259,6 +305,7 @@ export class AmqpDoor {
   async drain(ms: number): Promise<void> {
     this.#isDraining = true;
     for (const feeder of this.#feeders.values()) feeder.stop();
+    await this.#deadLetters.stop();
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms);
       this.#checkDrained = () => {
@@ -273,10 +320,14 @@ export class AmqpDoor {
 
   async close(): Promise<void> {
     this.#isDraining = true;
+    this.#unused.stop();
     for (const server of this.#servers) server.close();
     const reason = "broker forced connection closure with reason 'shutdown'";
     for (const connection of this.#connections) connection.fail(new AmqpError("CONNECTION_FORCED", reason));
-    await Promise.all([...this.#feeders.values()].map((feeder) => feeder.leave()));
+    await Promise.all([
+      this.#deadLetters.stop(),
+      ...[...this.#feeders.values()].map((feeder) => feeder.leave()),
+    ]);
     // What was sent at this moment is written before the sockets are closed.
     await new Promise((resolve) => setImmediate(resolve));
     for (const connection of this.#connections) connection.destroy();

@@ -1,17 +1,14 @@
 import { LIMITS } from "../../core/limits.ts";
 import type { Logger } from "../../core/logger.ts";
-import type { QueuePolicy } from "../../core/policy.ts";
-import { resolvePolicy } from "../../core/policy.ts";
 import type { ClaimNotice, Port, SettleCall } from "../../core/port.ts";
 import type { ClaimedTask, WorkerInfo } from "../../core/task.ts";
-import { returnsFreely } from "./queue-arguments.ts";
 
 /** What a feeder gives its tasks to. */
 export interface Consumer {
   readonly priority: number;
   /** How many more tasks it takes now. */
   readonly room: number;
-  deliver(task: ClaimedTask, redelivered: boolean): void;
+  deliver(task: ClaimedTask): void;
   /** The claim of a task that it holds has ended: its time is up, or the store gave it to another worker. */
   lost(fence: number, isTimeout: boolean): void;
   /** The queue is gone. */
@@ -24,20 +21,14 @@ const MOST_CLAIMED = 500;
 const QUICK_MS = 25;
 /** Tasks that were claimed ahead and found no free consumer for this long are given back. */
 const GIVE_BACK_MS = 50;
-/** A server that is killed leaves its claims for so long, unless it is started again on the same address. */
-const LEASE_MS = 15_000;
-
-const MOST_RETURNED = 100_000;
-
 export interface FeederOptions {
   queue: string;
   port: Port;
   worker: WorkerInfo;
   /** Only the first consumer gets tasks; the next one takes over when it leaves. */
   isSingle: () => boolean;
-  onJoined: (session: number) => void;
-  /** Tasks that came back to the store from this server, so that their next delivery is marked. */
-  returned: Set<string>;
+  join: (listener: (notice: ClaimNotice) => void) => Promise<number>;
+  leave: (session: number) => Promise<void>;
   logger: Logger;
 }
 
@@ -57,7 +48,6 @@ export class Feeder {
   #buffer: ClaimedTask[] = [];
   /** By fence. */
   readonly #held = new Map<number, { task: ClaimedTask; consumer: Consumer | undefined; at: number }>();
-  #policy: QueuePolicy = resolvePolicy({});
   #session: Promise<number> | undefined;
   #claiming: AbortController | undefined;
   #ahead = 0;
@@ -154,11 +144,7 @@ export class Feeder {
 
   #hand(task: ClaimedTask, consumer: Consumer): void {
     this.#held.set(task.fence, { task, consumer, at: performance.now() });
-    consumer.deliver(task, this.#isRedelivered(task));
-  }
-
-  #isRedelivered({ id, attempt }: ClaimedTask): boolean {
-    return attempt > 1 || this.#options.returned.delete(id);
+    consumer.deliver(task);
   }
 
   #claimMore(): void {
@@ -181,8 +167,7 @@ export class Feeder {
       stop.signal.throwIfAborted();
       const { port, worker, queue } = this.#options;
       const call = { queues: [queue], max, worker: worker.id, session, signal: stop.signal };
-      const { tasks, policies } = await port.claim({ ...call, wait: LIMITS.workerWaitMs });
-      this.#policy = policies[queue] ?? this.#policy;
+      const { tasks } = await port.claim({ ...call, wait: LIMITS.workerWaitMs });
       this.#buffer.push(...tasks);
     } catch (error) {
       if (!stop.signal.aborted) await this.#recover(error);
@@ -194,13 +179,7 @@ export class Feeder {
   }
 
   async #join(): Promise<number> {
-    const { port, worker, onJoined } = this.#options;
-    this.#session ??= port
-      .join(worker, LEASE_MS, (notice) => this.#onNotice(notice))
-      .then((session) => {
-        onJoined(session);
-        return session;
-      });
+    this.#session ??= this.#options.join((notice) => this.#onNotice(notice));
     return this.#session;
   }
 
@@ -229,18 +208,17 @@ export class Feeder {
     const held = this.#held.get(fence);
     if (!held) return;
     this.#held.delete(fence);
-    this.#remember(held.task.id);
     held.consumer?.lost(fence, isTimeout);
   }
 
   /** One task at once, for basic.get. */
-  async get(): Promise<{ task: ClaimedTask; redelivered: boolean } | undefined> {
+  async get(): Promise<ClaimedTask | undefined> {
     this.#underWay++;
     try {
       const task = this.#buffer.shift() ?? (await this.#getOne());
       if (!task) return undefined;
       this.#held.set(task.fence, { task, consumer: undefined, at: performance.now() });
-      return { task, redelivered: this.#isRedelivered(task) };
+      return task;
     } finally {
       this.#underWay--;
     }
@@ -249,14 +227,13 @@ export class Feeder {
   async #getOne(): Promise<ClaimedTask | undefined> {
     const { port, worker, queue } = this.#options;
     const session = await this.#join();
-    const { tasks, policies } = await port.claim({
+    const { tasks } = await port.claim({
       queues: [queue],
       max: 1,
       worker: worker.id,
       session,
       wait: 0,
     });
-    this.#policy = policies[queue] ?? this.#policy;
     return tasks[0];
   }
 
@@ -284,27 +261,18 @@ export class Feeder {
   /** If it comes back once more, the queue gives it up. */
   isLastAttempt(fence: number): boolean {
     const task = this.#held.get(fence)?.task;
-    return task !== undefined && !returnsFreely(this.#policy) && task.attempt >= task.maxAttempts;
+    return task !== undefined && task.attempt >= task.maxAttempts;
   }
 
-  /** Puts a task back: by RabbitMQ's rule to its place, or as a failed attempt if the queue has a policy of its own. */
+  /** Puts a task back, as a failed attempt: the queue's policy says when it may start again, and how often. */
   async giveBack(fence: number, reason: "requeued" | "lost"): Promise<void> {
-    const held = this.#held.get(fence);
-    if (!held) return;
-    this.#remember(held.task.id);
+    if (!this.#held.has(fence)) return;
     // What was claimed behind it returns too, so that it is the next one again.
     this.#giveBack();
     await this.settle(fence, this.returnCall(reason));
   }
 
-  #remember(id: string): void {
-    const { returned } = this.#options;
-    returned.add(id);
-    if (returned.size > MOST_RETURNED) returned.delete(returned.values().next().value!);
-  }
-
   returnCall(reason: "requeued" | "lost"): SettleCall {
-    if (returnsFreely(this.#policy)) return { kind: "release", started: true };
     const error = reason === "lost" ? CONNECTION_LOST : REQUEUED;
     return reason === "lost" ? { kind: "nack", error, delay: 0 } : { kind: "nack", error };
   }
@@ -361,7 +329,7 @@ export class Feeder {
     this.stop();
     const session = await this.#session?.catch(() => undefined);
     this.#session = undefined;
-    if (session !== undefined) await this.#options.port.leave(session).catch(() => {});
+    if (session !== undefined) await this.#options.leave(session);
   }
 }
 

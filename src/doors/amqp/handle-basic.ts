@@ -38,7 +38,10 @@ async function consume(channel: Channel, args: Args<"basic.consume">): Promise<v
     throw new AmqpError("NOT_IMPLEMENTED", `${where} does not support global qos`);
   if (isTaken || (exclusive && isSingleActive(record)))
     throw new AmqpError("ACCESS_REFUSED", `${where} in exclusive use`);
-  const options = { tag, feeder, queueName: name, noAck, isExclusive: exclusive, priority };
+  const options = {
+    ...{ tag, feeder, queueName: name, noAck, isExclusive: exclusive, priority },
+    countsDeliveries: isQuorum(record),
+  };
   const consumer = new ChannelConsumer(channel, options);
   deliveries.consumers.set(tag, consumer);
   channel.answer(noWait, "basic.consume-ok", { consumerTag: tag });
@@ -95,7 +98,8 @@ export const BASIC_HANDLERS: Handlers = {
     const found = await feeder.get();
     if (!found) return channel.send("basic.get-empty", {});
     const { messageCount } = await door.countsOf(queue);
-    deliveries.deliverOne(feeder, name, found, noAck, messageCount);
+    const how = { noAck, countsDeliveries: isQuorum(record) };
+    deliveries.deliverOne(feeder, name, found, how, messageCount);
   },
   "basic.ack": (channel, { deliveryTag, multiple }) =>
     channel.deliveries.settle(deliveryTag, multiple, "ack"),

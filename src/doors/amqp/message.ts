@@ -10,7 +10,7 @@ import {
   replaceProperties,
   shortstr,
 } from "./wire/properties.ts";
-import { type Field, text, writeTable } from "./wire/table.ts";
+import { type Field, long, longstrTable, text, writeTable } from "./wire/table.ts";
 
 /**
  * A message as AMQP has it, and as a task. Its properties travel unchanged in one header of the task, so that they come
@@ -152,3 +152,18 @@ function propertiesOf({
 function shortName(name: string): string {
   return Buffer.byteLength(name) <= 255 ? name : name.slice(0, 60);
 }
+
+/** With the header by which a quorum queue says how often it has delivered the message before. */
+export function withDeliveryCount(
+  message: Message,
+  { attempt }: Pick<ClaimedTask, "attempt">,
+  isCounted: boolean,
+): Message {
+  if (!isCounted) return message;
+  const { headers = [] } = readProperties(message.properties);
+  const others = headers.filter(([name]) => name !== DELIVERY_COUNT);
+  const counted = longstrTable([...others, [DELIVERY_COUNT, long(attempt - 1)]]);
+  return { ...message, properties: replaceProperties(message.properties, { headers: counted }) };
+}
+
+export const DELIVERY_COUNT = "x-delivery-count";

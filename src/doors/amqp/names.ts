@@ -8,11 +8,13 @@ import { LONGEST_NAME } from "../../core/queue-name.ts";
  */
 export const DEFAULT_VHOST = "/";
 const PREFIX = "vhost:";
+/** Messages that expired or were dropped in a queue with a dead-letter exchange, until a server has routed them. */
+export const DEAD_LETTERS = "amqp:dead-letters";
 /** The alphabet of core/queue-name.ts. */
 const PLAIN = /^[A-Za-z0-9](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9])?$/;
 const PLAIN_VHOST = /^[A-Za-z0-9_.-]+$/;
 /** Names that this mapping makes. A client's queue of such a name gets a hash, so that no two queues share a name. */
-const MAPPED = /^vhost:|~|:[0-9a-f]{12}$/;
+const MAPPED = /^vhost:|^amqp:|~|:[0-9a-f]{12}$/;
 
 export function queueOf(vhost: string, name: string): string {
   const prefix = prefixOf(vhost);

@@ -3,15 +3,17 @@ import type { NewTask } from "../../core/task.ts";
 import { isStoreFault } from "../../core/store-fault.ts";
 import { Confirms } from "./confirms.ts";
 import type { Channel } from "./channel.ts";
+import { deadLetters } from "./dead-letters.ts";
 import type { Message } from "./message.ts";
 import { queueTask } from "./queue-task.ts";
 import { queueOf } from "./names.ts";
 import { REPLY_TO, REPLY_TO_PREFIX } from "./replies.ts";
 import { route } from "./route.ts";
+import { keysIn } from "./sender-keys.ts";
 import { AmqpError } from "./wire/errors.ts";
 import type { Args } from "./wire/methods.ts";
 import { type Properties, readProperties, replaceProperties, shortstr } from "./wire/properties.ts";
-import { type Table, fieldOf, longstrTable, typeName } from "./wire/table.ts";
+import { fieldOf, longstrTable, textOf } from "./wire/table.ts";
 
 interface Published {
   message: Message;
@@ -45,8 +47,14 @@ export class Publisher {
     const { mode } = this.#channel;
     const tag = mode === "confirm" ? this.#confirms.next() : 0;
     const published = { message, read, mandatory, tag };
-    if (mode === "tx") this.#uncommitted.push(published);
-    else this.#pending.push(published);
+    if (mode === "tx") {
+      this.#uncommitted.push(published);
+      return;
+    }
+    this.#pending.push(published);
+    const { door } = this.#channel.connection;
+    door.unstored.add(message.body.length);
+    if (door.unstored.isFull) this.#channel.connection.block();
   }
 
   #check({ exchange }: Message, { userId, expiration }: Properties): void {
@@ -75,12 +83,21 @@ export class Publisher {
     const batch = this.#pending;
     this.#pending = [];
     const { connection, vhost } = this.#channel;
-    await connection.door.topology.fresh();
-    await connection.door.lookUp(vhost, keysToDefault(batch));
-    this.#send(batch);
+    const { topology, unstored } = connection.door;
+    const bytes = batch.reduce((sum, { message }) => sum + message.body.length, 0);
+    let storing: Promise<void>[] = [];
+    try {
+      await topology.fresh();
+      await connection.door.lookUp(vhost, keysToDefault(batch));
+      storing = this.#send(batch);
+    } finally {
+      void Promise.all(storing).finally(() => unstored.remove(bytes));
+    }
   }
 
-  #send(batch: readonly Published[]): void {
+  /** Each promise resolves when its messages are stored or refused. */
+  #send(batch: readonly Published[]): Promise<void>[] {
+    const storing: Promise<void>[] = [];
     const tasks: NewTask[] = [];
     const added: Published[] = [];
     for (const published of batch) {
@@ -91,31 +108,60 @@ export class Publisher {
         // A message for several queues is added by one call, and so are several messages.
         added.push(published);
         if (targets.length > 1) {
-          this.#add(tasks.splice(0), added.splice(0));
+          storing.push(this.#add(tasks.splice(0), added.splice(0)));
         }
       }
     }
-    if (tasks.length > 0) this.#add(tasks, added);
+    if (tasks.length > 0) storing.push(this.#add(tasks, added));
+    return storing;
   }
 
-  /** All of them in one commit. If one is refused, each is tried on its own. */
-  #add(tasks: NewTask[], of: readonly Published[]): void {
+  /** All of them in one commit. If one is refused, each message is tried on its own. */
+  async #add(tasks: NewTask[], of: readonly Published[]): Promise<void> {
     const { port } = this.#channel.connection.door;
-    port.add(tasks).then(
-      () => this.#confirms.settleAll(of),
-      (error: unknown) => {
-        if (of.length > 1 && isDibsError(error) && !isStoreFault(error) && error.code !== "OUTCOME_UNKNOWN")
-          for (const [index, published] of of.entries()) this.#add([tasks[index]!], [published]);
-        else for (const published of of) this.#refused(published, error);
-      },
-    );
+    try {
+      await port.add(tasks);
+      this.#confirms.settleAll(of);
+    } catch (error) {
+      if (of.length > 1 && isDibsError(error) && !isStoreFault(error) && error.code !== "OUTCOME_UNKNOWN")
+        await Promise.all(of.map((published, index) => this.#add([tasks[index]!], [published])));
+      else if (isFull(error) && tasks.length > 1) await this.#addToEach(tasks, of[0]!);
+      else {
+        for (const published of of) this.#refused(published, error);
+        if (isFull(error)) await this.#deadLetterRefused(tasks[0]!, of[0]!);
+      }
+    }
+  }
+
+  /** One of its queues is full: the others get the message, and the publisher learns that one did not. */
+  async #addToEach(tasks: readonly NewTask[], published: Published): Promise<void> {
+    const { port } = this.#channel.connection.door;
+    const outcomes = await Promise.allSettled(tasks.map((task) => port.add([task])));
+    for (const [index, outcome] of outcomes.entries())
+      if (outcome.status === "rejected" && isFull(outcome.reason))
+        await this.#deadLetterRefused(tasks[index]!, published);
+    const refused = outcomes.find((outcome) => outcome.status === "rejected");
+    if (refused) this.#refused(published, refused.reason);
+    else this.#confirms.settleAll([published]);
+  }
+
+  /** The overflow `reject-publish-dlx`: what a full queue refuses goes to its dead-letter exchange. */
+  async #deadLetterRefused({ queue }: NewTask, { message }: Published): Promise<void> {
+    const { door } = this.#channel.connection;
+    const { vhost } = this.#channel;
+    for (const { name, vhost: of, arguments: settings } of door.topology.queues()) {
+      if (of !== vhost || queueOf(vhost, name) !== queue) continue;
+      if (textOf(fieldOf(settings, "x-overflow")) !== "reject-publish-dlx") return;
+      const dead = deadLetters(door, vhost, name, message, "maxlen") ?? [];
+      if (dead.length > 0) await door.port.add(dead).catch(() => {});
+      return;
+    }
   }
 
   /** A full queue refuses quietly, as RabbitMQ's does: with confirms the publisher learns of it. */
   #refused({ tag }: Published, error: unknown): void {
-    const isFull = isDibsError(error) && error.code === "QUEUE_FULL";
     if (tag > 0) this.#confirms.settle(tag, false);
-    else if (!isFull) this.#channel.fail(error, "basic.publish");
+    else if (!isFull(error)) this.#channel.fail(error, "basic.publish");
     if (tag > 0 && isDibsError(error) && error.code === "PAYLOAD_TOO_LARGE")
       this.#channel.fail(error, "basic.publish");
   }
@@ -195,9 +241,14 @@ export class Publisher {
   }
 
   end(): void {
-    this.#pending = [];
+    const { unstored } = this.#channel.connection.door;
+    for (const { message } of this.#pending.splice(0)) unstored.remove(message.body.length);
     this.#confirms.end();
   }
+}
+
+function isFull(error: unknown): boolean {
+  return isDibsError(error) && error.code === "QUEUE_FULL";
 }
 
 function problemOf(expiration: string): string {
@@ -216,16 +267,4 @@ function keysToDefault(batch: readonly Published[]): Set<string> {
       for (const key of [...keysIn(read.headers, "CC"), ...keysIn(read.headers, "BCC")]) keys.add(key);
   }
   return keys;
-}
-
-/** The additional routing keys of the sender. */
-export function keysIn(headers: Table, name: string): string[] {
-  const field = fieldOf(headers, name);
-  if (field === undefined) return [];
-  if (field.type !== "A")
-    throw new AmqpError(
-      "PRECONDITION_FAILED",
-      `invalid message: {unacceptable_type_in_header,"${name}",${typeName(field)}}`,
-    );
-  return field.value.flatMap((each) => (each.type === "S" ? [each.value.toString()] : []));
 }

@@ -1,5 +1,5 @@
-import type { QueuePolicy } from "../../core/policy.ts";
-import { MOST_ATTEMPTS, type NamedPolicy } from "../../core/policy.ts";
+import { MOST_ATTEMPTS, type NamedPolicy, UNLIMITED_ATTEMPTS } from "../../core/policy.ts";
+import { DEAD_LETTERS } from "./names.ts";
 import { AmqpError } from "./wire/errors.ts";
 import {
   canonical,
@@ -26,6 +26,7 @@ export interface QueueSettings {
   type?: string;
   deliveryLimit?: number;
   consumerTimeout?: number;
+  mode?: string;
 }
 
 type Kind = "number" | "text" | "boolean";
@@ -43,6 +44,7 @@ const KNOWN = {
   "x-queue-type": ["type", "text"],
   "x-delivery-limit": ["deliveryLimit", "number"],
   "x-consumer-timeout": ["consumerTimeout", "number"],
+  "x-queue-mode": ["mode", "text"],
 } as const satisfies Record<string, readonly [keyof QueueSettings, Kind]>;
 
 /** A message of this size fits: RabbitMQ's own limit is 128 MiB, and larger ones belong elsewhere. */
@@ -50,6 +52,8 @@ export const LARGEST_BODY = 16 * 1024 * 1024;
 const CONSUMER_TIMEOUT_MS = 30 * 60_000;
 const OVERFLOWS = new Set(["drop-head", "reject-publish", "reject-publish-dlx"]);
 const TYPES = new Set(["classic", "quorum"]);
+/** Both have the same effect here: messages are on disk in either. */
+const MODES = new Set(["default", "lazy"]);
 
 /** The flags of a declaration. */
 interface Flags {
@@ -115,13 +119,14 @@ function checkType(settings: QueueSettings, where: string, { durable, exclusive,
 }
 
 function check(settings: QueueSettings, where: string): void {
-  const { expires, overflow, type, maxPriority, deadLetterRoutingKey, deadLetterExchange } = settings;
+  const { expires, overflow, type, mode, maxPriority, deadLetterRoutingKey, deadLetterExchange } = settings;
   const refuse = (name: string, problem: string): never => {
     throw new AmqpError("PRECONDITION_FAILED", `invalid arg '${name}' for ${where}: ${problem}`);
   };
   if (expires === 0) refuse("x-expires", "{value_zero,0}");
   if (overflow !== undefined && !OVERFLOWS.has(overflow)) refuse("x-overflow", "invalid_overflow");
   if (type !== undefined && !TYPES.has(type)) refuse("x-queue-type", `"unsupported queue type '${type}'"`);
+  if (mode !== undefined && !MODES.has(mode)) refuse("x-queue-mode", `"unsupported queue mode '${mode}'"`);
   if (maxPriority !== undefined && maxPriority > 255)
     refuse("x-max-priority", `{max_value_exceeded,${maxPriority}}`);
   if (deadLetterRoutingKey !== undefined && deadLetterExchange === undefined)
@@ -160,29 +165,30 @@ function shown(field: Field | undefined): string {
 }
 
 /**
- * The policy of a queue that AMQP creates. Without a limit, as many attempts as a policy can have: that is the mark of
- * RabbitMQ's own rule, by which a returned message keeps its place and no attempt counts.
+ * The policy of a queue that AMQP creates: a returned message goes back to its position at once, without a limit of
+ * attempts unless the queue has one.
  */
 export function policyOf(settings: QueueSettings): NamedPolicy {
   const {
     messageTtl,
     maxLength,
-    overflow = "drop-head",
+    maxLengthBytes,
     deliveryLimit,
+    deadLetterExchange,
+    overflow = "drop-head",
     consumerTimeout = CONSUMER_TIMEOUT_MS,
   } = settings;
   return {
     maxPayload: LARGEST_BODY,
     timeout: Math.max(consumerTimeout, 1_000),
-    maxAttempts: deliveryLimit === undefined ? MOST_ATTEMPTS : Math.min(deliveryLimit + 1, MOST_ATTEMPTS - 1),
+    maxAttempts:
+      deliveryLimit === undefined ? UNLIMITED_ATTEMPTS : Math.min(deliveryLimit + 1, MOST_ATTEMPTS),
     elsewhere: 0,
     backoff: { type: "fixed", delay: 0, max: 0, jitter: 0 },
     ...(messageTtl !== undefined && messageTtl > 0 && { ttl: messageTtl }),
-    ...(maxLength !== undefined && overflow.startsWith("reject") && { maxDepth: maxLength }),
+    ...(maxLength !== undefined && { maxDepth: maxLength }),
+    ...(maxLengthBytes !== undefined && { maxBytes: maxLengthBytes }),
+    ...(overflow === "drop-head" && { overflow: "drop-oldest" }),
+    ...(deadLetterExchange !== undefined && { expiredTo: DEAD_LETTERS }),
   };
-}
-
-/** Messages that come back keep their place, and no attempt counts: RabbitMQ's rule. */
-export function returnsFreely({ maxAttempts }: Pick<QueuePolicy, "maxAttempts">): boolean {
-  return maxAttempts === MOST_ATTEMPTS;
 }

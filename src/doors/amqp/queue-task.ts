@@ -28,11 +28,12 @@ export function queueTask(
 /** The shorter one of the message's and the queue's; undefined: the policy of the queue says enough. */
 function ttlOf(expiration: string | undefined, ofQueue: number | undefined): number | undefined {
   if (expiration === undefined && ofQueue !== 0) return undefined;
-  return Math.max(
-    1,
-    Math.min(Number(expiration ?? ofQueue), ofQueue ?? Number.MAX_SAFE_INTEGER, LONGEST_TTL),
-  );
+  const ttl = Math.min(Number(expiration ?? ofQueue), ofQueue ?? Number.MAX_SAFE_INTEGER, LONGEST_TTL);
+  return ttl === 0 ? AT_ONCE_MS : ttl;
 }
+
+/** 0 means: unless a consumer takes it at once. The claim for that consumer needs a commit, on a busy machine too. */
+const AT_ONCE_MS = 100;
 
 /** A year and more: longer than any queue is expected to hold a message. */
 const LONGEST_TTL = 400 * 86_400_000;

@@ -133,12 +133,21 @@ export function claims(app: App): void {
   define(
     app,
     {
-      ...{ method: "post", path: `${path}/progress`, summary: "Report progress", params: ofClaim },
-      body: z.strictObject({ value: z.number(), note: z.string().nullable().default(null) }),
+      ...{
+        method: "post",
+        path: `${path}/progress`,
+        summary: "Report progress, append a line to the log of the attempt, or both",
+        params: ofClaim,
+      },
+      body: z.strictObject({
+        value: z.number().nullable().default(null).openapi({ description: "from 0 to 1" }),
+        note: z.string().nullable().default(null),
+        log: z.string().optional().openapi({ description: "a line of the log" }),
+      }),
     },
     ({ port, params, body }) => {
-      const { value, note } = body as { value: number; note: string | null };
-      return port.progress(refOf(params), value, note);
+      const { value, note, log } = body as { value: number | null; note: string | null; log?: string };
+      return port.progress(refOf(params), value, note, log);
     },
   );
 }
@@ -193,13 +202,19 @@ function flows(app: App, path: string): void {
         path: `${path}/refuse`,
         summary: "For a verifier: refuse the result; the task goes to another worker, with the feedback",
       },
-      body: z.strictObject({ feedback: z.string() }),
+      body: z.strictObject({
+        feedback: z.string(),
+        steps: z
+          .enum(["clear", "keep"])
+          .default("clear")
+          .openapi({ description: "whether the next attempt runs the steps of this one again" }),
+      }),
     },
     async ({ port, params, body }) => {
       const { of, queue } = await verifiedIn(port, params);
-      const { feedback } = body as { feedback: string };
+      const { feedback, steps } = body as { feedback: string; steps: "clear" | "keep" };
       const verified = { ...of, ...(await locationOf(port, of, queue)) };
-      return settle(port, params, { kind: "refuse", of: verified, feedback });
+      return settle(port, params, { kind: "refuse", of: verified, feedback, keepSteps: steps === "keep" });
     },
   );
 }

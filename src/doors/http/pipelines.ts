@@ -2,7 +2,7 @@ import { z } from "@hono/zod-openapi";
 import { invalid } from "../../core/errors.ts";
 import { LIMITS } from "../../core/limits.ts";
 import type { Port } from "../../core/port.ts";
-import { type RunStart, type Stage, stageQueue } from "../../core/run.ts";
+import { RUN_STATES, type RunStart, type Stage, stageQueue } from "../../core/run.ts";
 import { withFirstCost } from "../../core/stage-cost.ts";
 import { type App, define } from "./define.ts";
 import {
@@ -72,9 +72,9 @@ export function pipelines(app: App): void {
     {
       ...{ method: "get", answers: "page", path: "/v1/pipelines/{pipeline}/runs" },
       ...{
-        summary: "Runs of a pipeline, the latest first",
+        summary: "Runs of a pipeline, or those in one state, the latest first",
         params: inPipeline,
-        query: page,
+        query: page.extend({ state: z.enum(RUN_STATES).optional() }),
         answer: runsPage,
       },
     },

@@ -9,7 +9,7 @@ import { addedTask, anyJson, duration, json, newTask, next, pageQuery } from "./
 const ofSchedule = z.object({ name: z.string().openapi({ example: "nightly" }) });
 
 const scheduledTask = newTask
-  .omit({ idempotencyKey: true })
+  .omit({ idempotencyKey: true, unique: true })
   .extend({ queue: z.string(), data: anyJson.optional() })
   .openapi("ScheduledTask");
 

@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { parseDuration } from "../../core/duration.ts";
 import { LIMITS } from "../../core/limits.ts";
+import { parseUnique, type UniqueOptions } from "../../core/unique.ts";
 import { ATTEMPT_OUTCOMES, END_STATES, PENDING_STATES } from "../../core/task.ts";
 
 /**
@@ -62,6 +63,14 @@ export const newTask = z
     delay: duration.optional(),
     groupKey: z.string().optional(),
     idempotencyKey: z.string().optional(),
+    unique: z
+      .strictObject({
+        key: z.string(),
+        while: z.union([z.enum(["waiting", "pending"]), duration]).optional(),
+        on: z.enum(["keep", "replace", "debounce"]).optional(),
+      })
+      .transform((given) => parseUnique(given as UniqueOptions))
+      .optional(),
     ttl: duration.optional(),
     maxAttempts: z.number().int().min(1).optional(),
     cost: z.number().int().min(0).max(LIMITS.cost).optional(),
@@ -151,6 +160,7 @@ export const failure = z
   .openapi("Failure");
 
 const taskError = z.object({ name: z.string(), message: z.string(), stack: z.string().nullable() });
+const log = z.array(z.object({ at: z.number(), text: z.string() })).optional();
 const keptFailure = taskError.extend({ fingerprint: z.string() });
 
 export const task = z
@@ -162,6 +172,7 @@ export const task = z
       priority: z.number(),
       groupKey: z.string().nullable(),
       idempotencyKey: z.string().nullable(),
+      uniqueKey: z.string().optional(),
       cost: z.number(),
       urgent: z.boolean(),
     },
@@ -170,6 +181,7 @@ export const task = z
     ...{ expiresAt: z.number().nullable(), worker: z.string().nullable(), startedAt: z.number().nullable() },
     ...{ endedAt: z.number().nullable(), cancelRequested: z.boolean(), result: json },
     progress: z.object({ value: z.number(), note: z.string().nullable() }).nullable(),
+    log: log.openapi({ description: "what the attempt in progress has logged; not in lists" }),
     error: keptFailure.nullable(),
     run: z.union([runPlace, z.null()]),
     truncated: z.object({ data: z.number().optional(), result: z.number().optional() }).optional().openapi({
@@ -190,6 +202,7 @@ export const attempt = z
     },
     outcome: z.enum(ATTEMPT_OUTCOMES),
     error: keptFailure.nullable(),
+    log: log.openapi({ description: "what its handler logged; absent if nothing" }),
   })
   .openapi("Attempt");
 
@@ -207,7 +220,7 @@ export const ending = z
 
 export const policy = z.record(z.string(), z.any()).openapi("Policy", {
   description:
-    "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxPayload, retention, verified, maxConcurrency, rateLimit, groups, window; milliseconds",
+    "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxBytes, overflow, expiredTo, maxPayload, retention, verified, maxConcurrency, rateLimit, groups, window; milliseconds",
 });
 
 /** Numbers, and why no task starts. */

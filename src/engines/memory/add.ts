@@ -1,12 +1,14 @@
 import type { Verbs } from "../../engine/engine.ts";
-import { checkDepth, checkPayloads, countNew } from "../../core/add-rules.ts";
+import { checkBytes, checkDepth, checkPayloads, countNew } from "../../core/add-rules.ts";
 import { isTaken } from "../../core/idempotency.ts";
-import { formatTaskId } from "../../core/task-id.ts";
+import { formatTaskId, parseTaskId } from "../../core/task-id.ts";
 import { type AddedTask, JSON_TYPE, type NewTask } from "../../core/task.ts";
+import { holdsKey, type Unique } from "../../core/unique.ts";
 import type { RunTask } from "../../core/run.ts";
-import { enter, schedule } from "./line.ts";
+import { enter, freeGroup, schedule } from "./line.ts";
 import type { Model, ModelKey, ModelTask } from "./model.ts";
 import { joinRun } from "./runs.ts";
+import { readyBytes, trim } from "./trim.ts";
 
 export function add(model: Model, { tasks }: Verbs["add"]["in"]): AddedTask[] {
   return addTasks(model, tasks);
@@ -20,29 +22,44 @@ export function addTasks(model: Model, tasks: (NewTask | RunTask)[]): AddedTask[
 
 /** After what they are added with, which must not change any more whether they fit. */
 export function addChecked(model: Model, tasks: (NewTask | RunTask)[]): AddedTask[] {
-  return tasks.map((task) => addOne(model, task));
+  const added = tasks.map((task) => addOne(model, task));
+  for (const queue of new Set(tasks.map((task) => task.queue))) trim(model, queue, tasks.length);
+  return added;
 }
 
 export function checkAdds(model: Model, tasks: (NewTask | RunTask)[]): void {
   checkPayloads(tasks, (queue) => model.policy(queue));
   for (const [queue, count] of countNew(tasks, (task) => takenKey(model, task) !== undefined)) {
-    const { maxDepth } = model.policy(queue);
+    const policy = model.policy(queue);
+    if (policy.overflow === "drop-oldest") continue;
+    const { maxDepth, maxBytes } = policy;
     if (maxDepth !== null) checkDepth(queue, model.depth(queue), count, maxDepth);
+    if (maxBytes !== null) checkBytes(queue, tasks, readyBytes(model, queue), maxBytes);
   }
 }
 
 export function takenKey(
   model: Model,
-  task: Pick<NewTask, "queue" | "idempotencyKey">,
+  task: Pick<NewTask, "queue" | "idempotencyKey" | "unique">,
 ): ModelKey | undefined {
   const key = model.queues.get(task.queue)?.keys.get(task.idempotencyKey!);
-  return key && isTaken(key, model.now) ? key : undefined;
+  if (!key || !isTaken(key, model.now)) return undefined;
+  return task.unique === undefined || holdsKey(task.unique, holderOf(model, key), model.now)
+    ? key
+    : undefined;
+}
+
+function holderOf(model: Model, { id, state }: ModelKey): Parameters<typeof holdsKey>[1] {
+  const task = model.tasks.get(id);
+  const { createdAt } = parseTaskId(id, model.store)!;
+  return { state: task?.state ?? state!, failures: task?.failures ?? 0, createdAt };
 }
 
 function addOne(model: Model, task: NewTask | RunTask): AddedTask {
   const queue = model.queue(task.queue);
   const taken = task.idempotencyKey !== undefined && takenKey(model, task);
   if (taken) {
+    if (task.unique) change(model, model.tasks.get(taken.id)!, task, task.unique);
     const state = model.tasks.get(taken.id)?.state ?? taken.state!;
     return { id: taken.id, queue: task.queue, state, existing: true };
   }
@@ -71,6 +88,7 @@ function addOne(model: Model, task: NewTask | RunTask): AddedTask {
     dueAt: null,
     waitsFor: null,
     steps: [],
+    log: [],
     blocksGroup: false,
     elsewhere: null,
     owner: null,
@@ -94,4 +112,17 @@ function addOne(model: Model, task: NewTask | RunTask): AddedTask {
   if (task.delay !== undefined && task.delay > 0) schedule(added, model.now + task.delay);
   else enter(model, added);
   return { id, queue: task.queue, state: added.state, existing: false };
+}
+
+/** What an add does with the task that has its key. */
+function change(model: Model, holder: ModelTask, task: NewTask | RunTask, { on }: Unique): void {
+  if (on === "keep") return;
+  holder.data = task.data;
+  holder.contentType = task.contentType ?? JSON_TYPE;
+  holder.headers = task.headers ?? {};
+  if (on !== "debounce") return;
+  holder.elsewhere = null;
+  holder.owner = null;
+  schedule(holder, model.now + task.delay!);
+  freeGroup(model, holder);
 }

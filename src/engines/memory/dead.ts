@@ -1,3 +1,4 @@
+import { isSleepSignal } from "../../core/sleep-signal.ts";
 import { isTaken } from "../../core/idempotency.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../core/answer-size.ts";
@@ -61,7 +62,9 @@ export function redrive(
     task.endedAt = null;
     task.error = null;
     // What did not come in time may come now.
-    task.steps = fresh ? [] : task.steps.filter(({ kind }) => kind !== "timeout");
+    task.steps = fresh
+      ? []
+      : task.steps.filter(({ kind, name }) => kind !== "timeout" || isSleepSignal(name));
     if (fresh) task.feedback = null;
     // Whoever redrives it wants it done, however late.
     task.expiresAt = null;

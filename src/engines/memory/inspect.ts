@@ -1,4 +1,6 @@
 import { fitting, fittingLast, sizeOfAttempt, sizeOfEnd, sizeOfTask } from "../../core/answer-size.ts";
+import { shownKey } from "../../core/unique.ts";
+import { linesOf, withLines } from "../../core/attempt-log.ts";
 import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "../../core/flow.ts";
 import { LIMITS } from "../../core/limits.ts";
 import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
@@ -27,7 +29,8 @@ import { endOfRun, placeOf } from "./runs.ts";
 import { liveSessions } from "./sessions.ts";
 
 export function get(model: Model, { id }: Verbs["get"]["in"]): TaskRecord {
-  return record(model, model.task(id));
+  const task = model.task(id);
+  return { ...record(model, task), ...(task.claim && linesOf(task.claim.fence, task.log)) };
 }
 
 function record(model: Model, task: ModelTask): TaskRecord {
@@ -41,7 +44,7 @@ function record(model: Model, task: ModelTask): TaskRecord {
     headers: task.headers,
     priority: task.priority,
     groupKey: task.groupKey,
-    idempotencyKey: task.idempotencyKey,
+    ...shownKey(task.idempotencyKey),
     cost: costOf(task),
     urgent: task.urgent,
     attempt: isEnd(task.state) ? (last?.attempt ?? 0) : task.failures + 1,
@@ -93,7 +96,8 @@ export function inOrder(steps: readonly Step[]): Step[] {
 }
 
 export function history(model: Model, { id }: Verbs["history"]["in"]): Attempt[] {
-  return fittingLast(model.task(id).ledger.slice(-LIMITS.page), sizeOfAttempt);
+  const { ledger, log } = model.task(id);
+  return fittingLast(withLines(ledger.slice(-LIMITS.page), log), sizeOfAttempt);
 }
 
 /** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */

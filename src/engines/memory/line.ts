@@ -1,6 +1,7 @@
 import { claimLost } from "../../core/errors.ts";
 import { fingerprint } from "../../core/fingerprint.ts";
 import { countAttempt, type Failure, isFailure } from "../../core/attempt-outcome.ts";
+import type { ExpiryReason } from "../../core/expired-to.ts";
 import { keyExpiresAt } from "../../core/idempotency.ts";
 import { workersToAvoid } from "../../core/retry.ts";
 import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
@@ -176,6 +177,7 @@ export function die(model: Model, task: ModelTask, error: TaskError): void {
 
 /** Reaches an end: the group's next task takes its turn, and the idempotency window starts. */
 export function end(model: Model, task: ModelTask, state: EndState, detail?: string): void {
+  if (state === "expired") noteExpired(model, task, "ttl");
   task.state = state;
   task.endedAt = model.now;
   task.dueAt = null;
@@ -206,7 +208,18 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
   endPart(model, task, state);
 }
 
-function freeGroup(model: Model, task: ModelTask): void {
+/** A full queue drops its oldest tasks: they expire before their time. */
+export function drop(model: Model, task: ModelTask): void {
+  end(model, task, "expired");
+  const last = model.expired.at(-1);
+  if (last?.task === task) last.why = "dropped";
+}
+
+function noteExpired(model: Model, task: ModelTask, why: ExpiryReason): void {
+  if (model.policy(task.queue).expiredTo !== null) model.expired.push({ task, why });
+}
+
+export function freeGroup(model: Model, task: ModelTask): void {
   if (!task.blocksGroup) return;
   task.blocksGroup = false;
   fillLane(model, task.queue, task.groupKey!);
@@ -247,8 +260,14 @@ export function findJudged(model: Model, { id, fence }: Verified): ModelTask | u
  * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
  * nobody will say it again.
  */
-export function refuse(model: Model, task: ModelTask, feedback: string, delay: number): void {
-  task.steps = task.steps.filter(({ kind }) => kind !== "step");
+export function refuse(
+  model: Model,
+  task: ModelTask,
+  feedback: string,
+  delay: number,
+  keepSteps = false,
+): void {
+  if (!keepSteps) task.steps = task.steps.filter(({ kind }) => kind !== "step");
   task.feedback = feedback;
   fail(model, task, "refused", refusal(feedback), delay);
 }

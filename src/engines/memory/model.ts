@@ -1,5 +1,7 @@
+import type { StoredLine } from "../../core/attempt-log.ts";
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
+import type { ExpiryReason } from "../../core/expired-to.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { isSilent } from "../../core/lease.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
@@ -55,6 +57,8 @@ export class Model {
   /** By kind, then by name. */
   readonly documents = new Map<string, Map<string, ModelDocument>>();
   hint: Hint = {};
+  /** Tasks that have just expired and continue in another queue: continue-expired.ts. */
+  expired: { task: ModelTask; why: ExpiryReason }[] = [];
 
   constructor(store: number, reading: Reading) {
     this.store = store;
@@ -223,6 +227,8 @@ export interface ModelTask {
   feedback: string | null;
   run: { run: ModelRun; part: ModelPart } | null;
   ledger: Attempt[];
+  /** What its handlers logged, oldest first. */
+  log: StoredLine[];
   endedAt: number | null;
   result: Body | null;
   error: (TaskError & { fingerprint: string }) | null;

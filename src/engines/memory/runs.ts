@@ -153,10 +153,11 @@ export function inspectRun(
 
 export function listRuns(
   model: Model,
-  { pipeline, after = Infinity, limit }: Verbs["runs"]["in"],
+  { pipeline, state, after = Infinity, limit }: Verbs["runs"]["in"],
 ): { runs: RunRecord[]; next: number | null } {
   const found = [...model.runs.values()]
     .filter((run) => run.pipeline === pipeline && run.seq < after)
+    .filter((run) => state === undefined || stateOf(run) === state)
     .sort((a, b) => b.seq - a.seq);
   const runs = fitting(found.slice(0, limit).map(recordOf), sizeOfRow);
   return { runs, next: runs.length < found.length ? found[runs.length - 1]!.seq : null };

@@ -17,6 +17,7 @@ import {
   heldTask,
   holdBack,
 } from "./line.ts";
+import { LIMITS } from "../../core/limits.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { park } from "./park.ts";
 import { continueRun, plan } from "./runs.ts";
@@ -126,8 +127,11 @@ export function extend(model: Model, { id, fence, lease }: Verbs["extend"]["in"]
   return null;
 }
 
-export function progress(model: Model, { id, fence, value, note }: Verbs["progress"]["in"]): null {
+export function progress(model: Model, { id, fence, value, note, log }: Verbs["progress"]["in"]): null {
   const task = heldTask(model, id, fence);
+  if (log !== undefined)
+    task.log = [...task.log, { fence, at: model.now, text: log }].slice(-LIMITS.logLines);
+  if (value === null) return null;
   task.claim!.progress = { value, note };
   model.announce({
     type: "task.progress",

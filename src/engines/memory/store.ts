@@ -15,6 +15,7 @@ import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { cancelRun, inspectRun, listRuns } from "./runs.ts";
 import { heartbeat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { extend, progress, settle } from "./settle.ts";
+import { continueExpired } from "./continue-expired.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { MemoryTransfer } from "./transfer/transfer.ts";
 import { unhold } from "./unhold.ts";
@@ -111,6 +112,8 @@ export class MemoryStore implements Store {
     } catch (error) {
       if (!isDibsError(error)) throw error;
       return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
+    } finally {
+      continueExpired(this.#model);
     }
   }
 }

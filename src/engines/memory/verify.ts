@@ -35,7 +35,7 @@ export function settleVerdict(
   if (task.run) throw verdictOfStage(task.id);
   const judged = judgedUnder(model, task, verdict.of);
   if (judged && verdict.accepted) accept(model, judged);
-  if (judged && !verdict.accepted) refuse(model, judged, verdict.feedback, verdict.delay);
+  if (judged && !verdict.accepted) refuse(model, judged, verdict.feedback, verdict.delay, verdict.keepSteps);
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
 }

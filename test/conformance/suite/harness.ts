@@ -14,6 +14,8 @@ export interface Harness {
   shared: boolean;
   /** The store can join the caller's transaction; otherwise it must refuse to. */
   transactions?: boolean;
+  /** The port is a client of a server. */
+  isRemote?: boolean;
 }
 
 /** Passed as `tx`. */

@@ -8,6 +8,7 @@ import { claims } from "./claim.ts";
 import { claimSizes } from "./claim-sizes.ts";
 import { clock } from "./clock.ts";
 import { concurrency } from "./concurrency.ts";
+import { doorDocuments, noDoorDocuments } from "./door-documents.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { events } from "./events.ts";
 import { fences } from "./fences.ts";
@@ -36,6 +37,7 @@ import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { severalOpeners } from "./several-openers.ts";
 import { stats } from "./stats.ts";
+import { overflow } from "./overflow.ts";
 import { steps } from "./steps.ts";
 import { subscriptions } from "./subscriptions.ts";
 import { supervision } from "./supervision.ts";
@@ -46,6 +48,7 @@ import { runTransactions } from "./run-transactions.ts";
 import { transfer } from "./transfer.ts";
 import { ttl } from "./ttl.ts";
 import { turns } from "./turns.ts";
+import { uniqueInTransactions, uniqueTasks } from "./unique.ts";
 import { unhold } from "./unhold.ts";
 import { verification } from "./verification.ts";
 import { waitingClaims } from "./waiting-claims.ts";
@@ -80,8 +83,10 @@ const THEMES = {
   changingLimits,
   unhold,
   ttl,
+  overflow,
   retention,
   idempotency,
+  uniqueTasks,
   ledger,
   deadLetters,
   lists,
@@ -108,7 +113,10 @@ const THEMES = {
 const SHARED_THEMES = { severalOpeners, sharedSchedules } satisfies Record<string, Theme>;
 
 /** For stores that can join the caller's transaction, and for those that cannot. */
-const WITH_TRANSACTIONS = { transactions, runTransactions } satisfies Record<string, Theme>;
+const WITH_TRANSACTIONS = { transactions, uniqueInTransactions, runTransactions } satisfies Record<
+  string,
+  Theme
+>;
 const WITHOUT_TRANSACTIONS = { noTransactions } satisfies Record<string, Theme>;
 
 export type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES | keyof typeof WITH_TRANSACTIONS;
@@ -119,6 +127,7 @@ export function conformance(name: string, harness: Harness, only?: ThemeName[]):
   const themes: Record<string, Theme> = {
     ...THEMES,
     ...(harness.transactions ? WITH_TRANSACTIONS : WITHOUT_TRANSACTIONS),
+    ...(harness.isRemote ? { noDoorDocuments } : { doorDocuments }),
     ...(harness.shared && SHARED_THEMES),
   };
   describe(`${name} conforms`, () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import { type RunStart, type Stage, stageQueue } from "../../../src/core/run.ts";
+import { type RunStart, type RunState, type Stage, stageQueue } from "../../../src/core/run.ts";
 import type { AddedTask, ClaimedTask, NewTask, TaskEnd } from "../../../src/core/task.ts";
 import { verificationQueue } from "../../../src/core/verification.ts";
 import {
@@ -145,6 +145,18 @@ export function runs(start: Start): void {
       const { runs } = await port.runs({ pipeline: PIPELINE });
       expect(runs.map(({ state }) => state)).toEqual(["cancelled", "running", "running"]);
       expect(runs[0]).toEqual((await port.run(ids[0]!)).run);
+      const idsIn = async (state: RunState, page: { limit?: number; after?: number } = {}) => {
+        const found = await port.runs({ pipeline: PIPELINE, state, ...page });
+        return { ids: found.runs.map(({ id }) => id), next: found.next };
+      };
+      expect(await idsIn("cancelled")).toEqual({ ids: [ids[0]], next: null });
+      const running = await idsIn("running", { limit: 1 });
+      expect(running.ids).toEqual([ids[1]]);
+      expect((await idsIn("running", { limit: 1, after: running.next! })).ids).toEqual([ids[2]]);
+      await reject(port, await claimAt(port, "one"));
+      expect((await idsIn("dead")).ids).toEqual([ids[2]]);
+      expect((await idsIn("done")).ids).toEqual([]);
+      await refused(() => idsIn("over" as never), "INVALID", "running");
       expect(await port.runs({ pipeline: "none" })).toEqual({ runs: [], next: null });
       await refused(() => port.runs({ pipeline: "no name!" }), "INVALID");
       await refused(() => port.runs({ pipeline: PIPELINE, limit: 0 }), "INVALID");

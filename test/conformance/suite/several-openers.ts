@@ -34,6 +34,18 @@ import { publish, queueOf, subscribed } from "./topics.ts";
 const LEASE = 30 * SECOND;
 
 export function severalOpeners(start: Start): void {
+  test("64 producers in two processes add one task with a unique key", async () => {
+    const world = await start();
+    const ports = [world.port, (await world.another()).port];
+    for (const during of ["pending", "waiting", MINUTE] as const) {
+      const task = { unique: { key: `${during}`, while: during, on: "keep" as const } };
+      const adds = await Promise.all(Array.from({ length: 64 }, (_, n) => addOne(ports[n % 2]!, task)));
+      expect(adds.filter(({ existing }) => !existing)).toHaveLength(1);
+      expect(new Set(adds.map(({ id }) => id)).size).toBe(1);
+    }
+    expect(await claim(world.port, { max: 9 })).toHaveLength(3);
+  });
+
   /** Two processes, as far as the store can tell. */
   async function two(): Promise<{ a: Port; b: Port; other: World } & World> {
     const world = await start();

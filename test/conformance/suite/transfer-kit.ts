@@ -89,6 +89,7 @@ async function fillPlainQueue(port: Port): Promise<void> {
   const held = await claimOne(port, { queues: ["parked"] });
   await port.step(held, "plan", '{"a":1}');
   await port.step(held, "bytes", new Uint8Array([7]));
+  await port.progress(held, null, null, "planned 页");
   await port.signal(held.id, "early", '"bird"');
   await port.settle(held, { kind: "park", signal: "approval", timeout: null });
   await addNamed(port, ["parked for an hour"], { queue: "parked" });

@@ -185,6 +185,19 @@ export function verification(start: Start): void {
       expect(await two.claimOne()).toMatchObject({ attempt: 2, feedback: "too short" });
     });
 
+    test("a refusal with keepSteps keeps the steps", async () => {
+      const { port } = await verified();
+      const { id } = await addOne(port);
+      const held = await claimOne(port);
+      await port.step(held, "plan", "1");
+      await ack(port, held);
+      const asking = await claimOne(port, { queues: [VERIFIERS] });
+      const of = { id, fence: held.fence, queue: QUEUE, attempt: 1 };
+      await port.settle(asking, { kind: "refuse", of, feedback: "too short", keepSteps: true });
+      expect(await claimOne(port)).toMatchObject({ attempt: 2, feedback: "too short", stepped: true });
+      expect(await port.steps(id)).toEqual([{ kind: "step", name: "plan", value: "1" }]);
+    });
+
     test("a refusal removes the steps", async () => {
       const { port } = await verified();
       const { id } = await addOne(port);

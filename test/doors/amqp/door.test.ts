@@ -82,7 +82,7 @@ describe("the RabbitMQ door", () => {
     client.send(1, "basic.reject", { deliveryTag, requeue: false });
     expect(await client.expect("basic.deliver")).toMatchObject({ consumerTag: "d", routingKey: "dead" });
     const { items } = await store.queues();
-    expect(items.map(({ name }) => name)).toEqual(["dead", "tasks"]);
+    expect(items.map(({ name }) => name)).toEqual(["amqp:dead-letters", "dead", "tasks"]);
     const [task] = (await store.list({ queue: "dead", state: "claimed", limit: 1 })).tasks;
     const properties = readProperties(Buffer.from(task!.headers["dibs-amqp"]!.split(":")[0]!, "base64"));
     expect(properties.headers!.map(([name]) => name)).toContain("x-death");

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { latestVersion, MIGRATIONS } from "../../../src/engines/postgres/schema/migrations.ts";
+import { FIRST_VERSION } from "../../../src/engines/postgres/schema/schema.ts";
 import { type Ground, ground, untilOneWaits } from "./kit.ts";
 
 const STEP = `ALTER TABLE dibs.waiting ADD COLUMN more int8 NOT NULL DEFAULT 5`;
@@ -28,7 +29,9 @@ test.each([1, 14, 99])(
     await expect(place.open()).rejects.toMatchObject({
       code: "UNSUPPORTED",
       message: expect.stringMatching(
-        /before its first release \(version \d+; this one reads 101 and later\).*Export it/,
+        new RegExp(
+          `before its first release \\(version \\d+; this one reads ${FIRST_VERSION} and later\\).*Export it`,
+        ),
       ),
     });
   },

@@ -2,6 +2,7 @@ import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { openDatabase } from "../../../src/engines/sqlite/connection/open.ts";
 import { latestVersion, MIGRATIONS } from "../../../src/engines/sqlite/schema/migrations.ts";
+import { FIRST_VERSION } from "../../../src/engines/sqlite/schema/schema.ts";
 import { now, openEngine, tempPath } from "./kit.ts";
 
 function setVersion(path: string, version: number): void {
@@ -19,7 +20,9 @@ test.each([1, 11, 100])(
     await expect(openEngine({ path })).rejects.toMatchObject({
       code: "UNSUPPORTED",
       message: expect.stringMatching(
-        /before its first release \(schema \d+; this one reads 101 and later\).*Export it/,
+        new RegExp(
+          `before its first release \\(schema \\d+; this one reads ${FIRST_VERSION} and later\\).*Export it`,
+        ),
       ),
     });
   },

@@ -115,6 +115,7 @@ function taskEntry(task: ModelTask): TaskEntry {
     ...(task.steps.length > 0 && { steps: inOrder(task.steps) }),
     ...(feedback !== null && { feedback }),
     ...(task.ledger.length > 0 && { attempts: task.ledger }),
+    ...(task.log.length > 0 && { log: task.log }),
   };
 }
 

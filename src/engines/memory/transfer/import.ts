@@ -114,6 +114,7 @@ function importTask(model: Model, record: TaskEntry): void {
     feedback: record.feedback ?? null,
     run,
     ledger: attempts,
+    log: record.log ?? [],
     endedAt: record.endedAt ?? null,
     result: record.result ?? null,
     error: state === "dead" ? attempts.at(-1)!.error : null,

@@ -1,6 +1,7 @@
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { settledBy } from "../flows/run-locks.ts";
 import { cancelRestOfRuns } from "../line/cancel.ts";
+import { continueExpired } from "../verbs/continue-expired.ts";
 import { forgetIdleLanes } from "../line/free-groups.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { addTogether } from "../verbs/add-together.ts";
@@ -36,6 +37,7 @@ export async function executeAll(tx: Tx, ops: readonly Op[]): Promise<Outcome[]>
     if (op.verb === "claim" && ops[from + 1]?.verb === "claim") claimTogether(tx, ops, from);
     if (combined.length > 0) for (const outcome of combined) outcomes.push(outcome);
     else outcomes.push(await single(op));
+    if (tx.batch.expired.length > 0) await continueExpired(tx);
   }
   return outcomes;
 }

@@ -2,6 +2,7 @@ import { closedError } from "../../../engine/transfer.ts";
 import { DibsError, invalid } from "../../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../../core/limits.ts";
 import { formatTaskId, parseTaskId } from "../../../core/task-id.ts";
+import { holdsKey } from "../../../core/unique.ts";
 import { copiesOf } from "../../../core/topic.ts";
 import type { AddedTask, Addition, NewMessage, NewTask } from "../../../core/task.ts";
 import { storedContentType, storedHeaders } from "../../../core/add-rules.ts";
@@ -143,7 +144,8 @@ export class CallerTransaction {
       if (isLarger(task.data, maxPayload)) throw tooLarge(what, task.data, maxPayload, task.queue);
     }
     for (const [name, { policy }] of queues) {
-      if (policy.maxDepth === null) continue;
+      // The next batch that adds to it drops its oldest tasks.
+      if (policy.maxDepth === null || policy.overflow === "drop-oldest") continue;
       const count = tasks.filter((task) => task.queue === name).length;
       const depth = await this.lookups.depth(name);
       if (depth + count > policy.maxDepth) throw queueFull(name, depth, count, policy.maxDepth);
@@ -155,9 +157,28 @@ export class CallerTransaction {
     const key = task.idempotencyKey!;
     // Read first: an insert would lock the row of a used key, and the end of that task would wait for the caller.
     const row = await this.#findKey(queue, key);
-    if (row) return this.#known(task.queue, row);
+    if (row) {
+      const known = await this.#known(task.queue, row);
+      if (!(await this.#isFree(task, row, known))) return known;
+      // Another transaction may have taken it over meanwhile: then TAKE_KEY finds that task.
+      await this.link.run(RELEASE_KEY, queue, key, row.task);
+    }
     if ((await this.link.run(TAKE_KEY, queue, key, seq, this.now)) > 0) return undefined;
     return this.#known(task.queue, (await this.#findKey(queue, key))!);
+  }
+
+  /** Whether a unique task may take the key over from the task that has it. */
+  async #isFree({ unique }: NewTask, row: KeyRow, { id, state }: AddedTask): Promise<boolean> {
+    if (unique === undefined) return false;
+    const failures = (await this.lookups.stateOf(id))?.failures ?? 0;
+    const createdAt = Number(row.created_at);
+    if (!holdsKey(unique, { state, failures, createdAt }, this.now)) return true;
+    if (unique.on === "keep") return false;
+    throw new DibsError(
+      "UNSUPPORTED",
+      `tx: unique with on: "${unique.on}" would change task ${id}, which other transactions use. Use on: "keep", or add ` +
+        `without tx.`,
+    );
   }
 
   /**
@@ -179,7 +200,7 @@ export class CallerTransaction {
 
   async #known(queue: string, row: KeyRow): Promise<AddedTask> {
     const id = this.#id(Number(row.created_at), Number(row.task));
-    const state = (await this.lookups.stateOf(id)) ?? row.state ?? "ready";
+    const state = (await this.lookups.stateOf(id))?.state ?? row.state ?? "ready";
     return { id, queue, state, existing: true };
   }
 
@@ -226,6 +247,8 @@ const HEADER = `
   FROM dibs.store WHERE one = 1`;
 const NEXT = `SELECT nextval('dibs.seq')::text AS n, ${BEGAN} FROM generate_series(1, $1::int4)`;
 const NOTIFY = `SELECT pg_notify($1, $2)::text AS sent, pg_current_xact_id()::text AS xid`;
+const RELEASE_KEY = `
+  DELETE FROM dibs.idempotency WHERE queue = $1::int4 AND key = $2 AND task = $3::int8 RETURNING 1 AS released`;
 const TAKE_KEY = `
   INSERT INTO dibs.idempotency (queue, key, task, created_at) VALUES ($1::int4, $2, $3::int8, $4::int8)
   ON CONFLICT (queue, key) DO UPDATE

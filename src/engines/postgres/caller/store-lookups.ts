@@ -21,7 +21,8 @@ export interface StoreLookups {
   queues(names: string[]): Promise<Map<string, KnownQueue>>;
   /** Pending tasks, for a queue's maxDepth. */
   depth(queue: string): Promise<number>;
-  stateOf(id: string): Promise<TaskState | undefined>;
+  /** Its state, and its failed attempts. */
+  stateOf(id: string): Promise<{ state: TaskState; failures: number } | undefined>;
   /** The queues of the subscriptions that a topic reaches. */
   reachedBy(topic: string): Promise<string[]>;
   latest: ReadLatest;
@@ -68,7 +69,7 @@ export function storeLookups({
     },
     stateOf: async (id) => {
       const found = await read({ verb: "get", id });
-      return "ok" in found ? found.ok.state : undefined;
+      return "ok" in found ? { state: found.ok.state, failures: found.ok.attempt - 1 } : undefined;
     },
     reachedBy: async (topic) => {
       const found = await everyItem(async (page) =>

@@ -1,3 +1,4 @@
+import { SLEEP_PREFIX } from "../../../core/sleep-signal.ts";
 import type { Body, Step } from "../../../core/task.ts";
 import type { RunPlace } from "../../../core/run.ts";
 import { rowsOf } from "../statements/look-up.ts";
@@ -8,7 +9,10 @@ import type { Tx } from "../transaction/tx.ts";
 export const DELETE_STEPS = `DELETE FROM dibs.step WHERE task = $1`;
 /** Steps of its handler. Signals stay. */
 export const DELETE_TAKEN = `DELETE FROM dibs.step WHERE task = $1 AND kind = 'step'`;
-export const DELETE_ALL_TIMEOUTS = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[]) AND kind = 'timeout'`;
+/** Waits that were in vain begin again. A sleep that is over stays over. */
+export const DELETE_ALL_TIMEOUTS = `
+  DELETE FROM dibs.step
+  WHERE task = ANY ($1::int8[]) AND kind = 'timeout' AND name NOT LIKE '${SLEEP_PREFIX}%'`;
 export const DELETE_ALL_STEPS = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[])`;
 
 const KEEP = `

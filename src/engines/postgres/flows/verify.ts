@@ -65,7 +65,8 @@ export async function settleVerdict(
     throw verdictOfStage(tx.id(task.createdAt, task.seq));
   const judged = await judgedUnder(tx, task, verdict.of);
   if (judged && verdict.accepted) await accept(tx, judged);
-  if (judged && !verdict.accepted) await refuse(tx, judged, verdict.feedback, verdict.delay);
+  if (judged && !verdict.accepted)
+    await refuse(tx, judged, verdict.feedback, verdict.delay, verdict.keepSteps);
   await dropClaim(tx, task);
   return endDone(tx, task, null);
 }

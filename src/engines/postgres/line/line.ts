@@ -1,5 +1,6 @@
 import type { DibsEvent } from "../../../core/events.ts";
 import { countAttempt, type Failure } from "../../../core/attempt-outcome.ts";
+import type { ExpiryReason } from "../../../core/expired-to.ts";
 import { fingerprint } from "../../../core/fingerprint.ts";
 import { keyExpiresAt } from "../../../core/idempotency.ts";
 import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../../core/task.ts";
@@ -241,7 +242,10 @@ export async function end<S extends "cancelled" | "expired">(
   tx: Tx,
   task: TransitionTask,
   state: S,
+  why: ExpiryReason = "ttl",
 ): Promise<S> {
+  const { seq, queue } = task;
+  if (state === "expired" && queue.policy.expiredTo !== null) tx.batch.expired.push({ seq, queue, why });
   tx.send(INSERT_ENDED, task.seq, task.queue.id, state, tx.now);
   await reachEnd(tx, task, state);
   return state;
@@ -334,11 +338,17 @@ export async function missVerdicts(tx: Tx, seqs: readonly number[]): Promise<voi
 }
 
 /**
- * Counts as a failed attempt of the worker that had the result. The next attempt starts without steps and gets the
- * feedback. Signals stay, because they are not sent again.
+ * Counts as a failed attempt of the worker that had the result. The next attempt starts without steps, unless
+ * `keepSteps` is set, and gets the feedback. Signals stay, because they are not sent again.
  */
-export async function refuse(tx: Tx, task: Held, feedback: string, delay: number): Promise<void> {
-  tx.send(DELETE_TAKEN, task.seq);
+export async function refuse(
+  tx: Tx,
+  task: Held,
+  feedback: string,
+  delay: number,
+  keepSteps = false,
+): Promise<void> {
+  if (!keepSteps) tx.send(DELETE_TAKEN, task.seq);
   keepStep(tx, task.seq, "feedback", "", feedback);
   task.stepped = true;
   await fail(tx, task, "refused", refusal(feedback), delay);

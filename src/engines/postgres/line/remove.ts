@@ -3,6 +3,7 @@ import { cancelRuns } from "./cancel.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import type { Found } from "./find-task.ts";
 import { loseParts } from "../flows/runs.ts";
+import { DELETE_LOG } from "../flows/log.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
 import { takeOut } from "./take-out.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -26,6 +27,7 @@ export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   const runs = await loseParts(tx, [task]);
   tx.send(DELETE_TASK, task.seq);
   tx.send(DELETE_LEDGER, task.seq);
+  tx.send(DELETE_LOG, task.seq);
   tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
   if (task.blocksGroup) await freeGroup(tx, task.queue, task.groupKey!);

@@ -7,6 +7,7 @@ import { deleteEach, isAmong, withPlaces } from "../statements/look-up.ts";
 import type { Line } from "./enter-line.ts";
 import { type Found, isPending } from "./find-task.ts";
 import { keepEnds, loseParts } from "../flows/runs.ts";
+import { DELETE_LOGS } from "../flows/log.ts";
 import { DELETE_ALL_STEPS } from "../flows/steps.ts";
 import { signalOf } from "./take-out.ts";
 import { numbers } from "../statements/text.ts";
@@ -133,6 +134,7 @@ function lanesOf(tasks: Found[]): Lane[] {
 
 const REMOVE = [
   `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`,
+  DELETE_LOGS,
   DELETE_ALL_STEPS,
   // Only keys that still belong to these tasks: a newer task may have taken one over.
   `

@@ -41,7 +41,7 @@ const vacuumSoon = (table: string): string => `
  * Version of the first schema. Schemas with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 101;
+export const FIRST_VERSION = 102;
 
 export const SCHEMA = `
   -- One row, which every batch reads first. It is written rarely, since all batches would wait for each other.
@@ -322,6 +322,16 @@ export const SCHEMA = `
     stack       text,
     fingerprint text,
     PRIMARY KEY (task, fence)
+  );
+
+  -- What handlers logged: the last lines of each task (core/attempt-log.ts).
+  CREATE TABLE dibs.log (
+    task  int8 NOT NULL,
+    n     int8 NOT NULL,  -- counts the lines of the task
+    fence int8 NOT NULL,  -- of the attempt
+    at    int8 NOT NULL,
+    text  text NOT NULL,
+    PRIMARY KEY (task, n)
   );
 
   -- Outlives its task by KEY_AFTER_END (core/idempotency.ts).

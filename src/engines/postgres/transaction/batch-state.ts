@@ -1,3 +1,4 @@
+import type { ExpiryReason } from "../../../core/expired-to.ts";
 import type { Hint } from "../../../engine/engine.ts";
 import type { Lane } from "../limits/lanes.ts";
 import type { Queue } from "./queue-cache.ts";
@@ -21,6 +22,8 @@ export class BatchState {
   readonly cutLines = new Set<Queue>();
   /** Runs that have ended while some of their tasks have not: see line/cancel.ts. */
   readonly endedRuns: number[] = [];
+  /** Tasks that have just expired and continue in another queue: see verbs/continue-expired.ts. */
+  readonly expired: { seq: number; queue: Queue; why: ExpiryReason }[] = [];
   #isSwept = false;
   #hasMoreDue = false;
   #hasNotices = false;

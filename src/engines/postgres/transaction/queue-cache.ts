@@ -1,3 +1,4 @@
+import { dropsOldest } from "../../../core/add-rules.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../core/policy.ts";
 import { HAS_INBOX_ENTRIES } from "../line/inbox-floor.ts";
 import type { Tx } from "./tx.ts";
@@ -64,6 +65,7 @@ export class QueueCache {
   #leastPayload: number | undefined;
   #changed = false;
   #hasLimits: boolean | undefined;
+  #dropsOldest: boolean | undefined;
 
   constructor(tx: Tx) {
     this.#tx = tx;
@@ -175,6 +177,7 @@ export class QueueCache {
   /** The queue is dropped: every other copy is read again. */
   remove(queue: Queue): void {
     this.#hasLimits = undefined;
+    this.#dropsOldest = undefined;
     this.#byName.delete(queue.name);
     this.#byId.delete(queue.id);
     this.#changed = true;
@@ -201,6 +204,12 @@ export class QueueCache {
     return this.#hasLimits;
   }
 
+  /** Some queue drops its oldest tasks if it is full: line/trim.ts. */
+  get dropsOldest(): boolean {
+    this.#dropsOldest ??= [...this.all].some(({ policy }) => dropsOldest(policy));
+    return this.#dropsOldest;
+  }
+
   noteLimited(queue: Queue): void {
     queue.limited = true;
     this.#hasLimits = true;
@@ -209,6 +218,7 @@ export class QueueCache {
   #store(row: QueueRow): Queue {
     this.#leastPayload = undefined;
     this.#hasLimits = undefined;
+    this.#dropsOldest = undefined;
     const known = this.#byId.get(row.id);
     const fields = queueFrom(row);
     const queue: Queue = known ? Object.assign(known, fields) : fields;

@@ -18,7 +18,7 @@ const ROWS = `
     (SELECT count(*) FROM dibs.document) AS documents, (SELECT count(*) FROM dibs.run) AS runs,
     (SELECT count(*) FROM dibs.run_part) AS parts, (SELECT count(*) FROM dibs.idempotency) AS keys,
     (SELECT count(*) FROM dibs.attempt) + (SELECT count(*) FROM dibs.ended WHERE state = 'done') AS attempts,
-    (SELECT count(*) FROM dibs.step) AS steps`;
+    (SELECT count(*) FROM dibs.step) AS steps, (SELECT count(*) FROM dibs.log) AS lines`;
 
 /** Counts the rows of a store, to verify an import: its counters could be wrong. transfer.ts calls it. */
 export async function countStore(link: Connection): Promise<Counts> {

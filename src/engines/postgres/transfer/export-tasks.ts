@@ -1,3 +1,4 @@
+import type { StoredLine } from "../../../core/attempt-log.ts";
 import type { TaskEntry } from "../../../core/record.ts";
 import type { NextCosts } from "../../../core/stage-cost.ts";
 import {
@@ -142,6 +143,7 @@ const SIZES = `
     + coalesce((SELECT ${bytesOf("result", "result_bytes", "adds")} FROM dibs.verifying WHERE verifying.task = wanted.seq), 0)
     + coalesce((SELECT sum(${bytesOf("value", "bytes")}) FROM dibs.step WHERE step.task = wanted.seq), 0)
     + coalesce((SELECT sum(200 + ${bytesOf("message", "stack")}) FROM dibs.attempt WHERE attempt.task = wanted.seq), 0)
+    + coalesce((SELECT sum(50 + octet_length(text)) FROM dibs.log WHERE log.task = wanted.seq), 0)
     )::int8 AS size
   FROM unnest($1::int8[]) AS wanted (seq)`;
 
@@ -169,6 +171,7 @@ async function pieces(link: Connection, inStates: TaskInState[]): Promise<TaskIn
 const TASKS = `SELECT * FROM dibs.task WHERE seq = ANY ($1::int8[])`;
 const STEPS = `SELECT * FROM dibs.step WHERE task = ANY ($1::int8[]) ORDER BY task, kind, name`;
 const ATTEMPTS = `SELECT * FROM dibs.attempt WHERE task = ANY ($1::int8[]) ORDER BY task, fence`;
+const LINES = `SELECT * FROM dibs.log WHERE task = ANY ($1::int8[]) ORDER BY task, n`;
 const RESULTS = (table: string): string =>
   `SELECT task, result, result_bytes FROM dibs.${table} WHERE task = ANY ($1::int8[])`;
 
@@ -223,15 +226,17 @@ async function* load(source: Source, inStates: readonly TaskInState[]): AsyncGen
   const seqs = numbers(inStates.map(({ task }) => task));
   const { state } = inStates[0]!;
   const table = state === "verifying" ? "verifying" : isEnd(state) && state !== "dead" ? "ended" : undefined;
-  const [tasks, steps, attempts, results] = await Promise.all([
+  const [tasks, steps, attempts, lines, results] = await Promise.all([
     link.all<TaskRow>(TASKS, seqs),
     link.all<StepRow>(STEPS, seqs),
     link.all<AttemptRow>(ATTEMPTS, seqs),
+    link.all<StoredLine & { task: number }>(LINES, seqs),
     table ? link.all<ResultRow>(RESULTS(table), seqs) : [],
   ]);
   const rows = new Map(tasks.map((row) => [row.seq, row]));
   const stepsOf = Map.groupBy(steps, ({ task }) => task);
   const attemptsOf = Map.groupBy(attempts, ({ task }) => task);
+  const linesOf = Map.groupBy(lines, ({ task }) => task);
   const resultOf = new Map(
     results.map(({ task, result, result_bytes: bytes }) => [task, fromColumns(result, bytes)]),
   );
@@ -244,6 +249,7 @@ async function* load(source: Source, inStates: readonly TaskInState[]): AsyncGen
       ...(!inState.verifying && result !== null && { result }),
       ...handlerState(stepsOf.get(task) ?? []),
       ...ledger(attemptsOf.get(task) ?? [], inState.success),
+      ...(linesOf.has(task) && { log: linesOf.get(task)!.map(lineFrom) }),
     };
   }
 }
@@ -286,6 +292,10 @@ function ledger(rows: readonly AttemptRow[], success: Attempt | undefined): Pick
   const attempts = rows.map(attemptFrom);
   if (success) attempts.push(success);
   return attempts.length > 0 ? { attempts } : {};
+}
+
+function lineFrom({ fence, at, text }: StoredLine): StoredLine {
+  return { fence, at, text: fromText(text) };
 }
 
 function attemptFrom(row: AttemptRow): Attempt {

@@ -30,6 +30,7 @@ export async function importTasks(target: Target, records: readonly TaskEntry[])
   await insertTasks(target, arrivals);
   await insertSteps(target, arrivals);
   await insertAttempts(target, arrivals);
+  await insertLines(target, arrivals);
   await insertReady(target, inState("ready"));
   await insertScheduled(target, inState("scheduled", "parked"));
   await insertWaiting(target, inState("waiting"));
@@ -89,6 +90,16 @@ function insertAttempts({ link }: Target, arrivals: readonly Arrival[]): Promise
           stack: error?.stack == null ? null : safeText(error.stack),
           fingerprint: error && safeText(error.fingerprint),
         })),
+    ),
+  );
+}
+
+function insertLines({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
+  return insertRows(
+    link,
+    "log",
+    arrivals.flatMap(({ record: { log = [] }, seq: task }) =>
+      log.map(({ fence, at, text }, index) => ({ task, n: index + 1, fence, at, text: safeText(text) })),
     ),
   );
 }

@@ -1,3 +1,4 @@
+import { isBounded } from "../../../core/add-rules.ts";
 import { isLarger } from "../../../core/limits.ts";
 import type { AddedTask, NewMessage, NewTask } from "../../../core/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
@@ -53,8 +54,8 @@ function copiesFor(tx: Tx, message: NewMessage): NewTask[] | Promise<NewTask[]> 
 }
 
 function fits(tx: Tx, task: NewTask): boolean {
-  const { maxDepth, maxPayload } = tx.queues.policyOf(task.queue);
-  return maxDepth === null && !isLarger(task.data, maxPayload);
+  const policy = tx.queues.policyOf(task.queue);
+  return !isBounded(policy) && !isLarger(task.data, policy.maxPayload);
 }
 
 /**

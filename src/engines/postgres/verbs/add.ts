@@ -1,12 +1,21 @@
 import type { Verbs } from "../../../engine/engine.ts";
-import { checkDepth, checkPayloads, countNew, storedContentType } from "../../../core/add-rules.ts";
+import {
+  checkBytes,
+  checkDepth,
+  checkPayloads,
+  countNew,
+  storedContentType,
+} from "../../../core/add-rules.ts";
 import { type AddedTask, type EndState, type NewTask, rankOf, type TaskState } from "../../../core/task.ts";
+import { holdsKey } from "../../../core/unique.ts";
 import type { RunTask } from "../../../core/run.ts";
 import { bodiesOf, column, headersColumn, headersSql, type Payloads, textsSql } from "./add-columns.ts";
 import { addPlainly, areAllPlain } from "./add-fast.ts";
 import { joinNew, risenBy, takesTurns } from "../limits/add-to-lanes.ts";
 import { enterFirstState, type NewTaskRow, numbersOf, queuesOf } from "../line/first-state.ts";
-import { findMany } from "../line/find-task.ts";
+import { changeHolder } from "../line/change-holder.ts";
+import { findBySeq, findMany } from "../line/find-task.ts";
+import { readyBytes, trim } from "../line/trim.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
 import { isOfRun, joinRuns } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -36,7 +45,25 @@ async function addAll(
   tasks: (NewTask | RunTask)[],
   taken: Map<string, KeyRow>,
 ): Promise<AddedTask[]> {
-  if (areAllPlain(tx, tasks)) return addPlainly(tx, tasks);
+  const added = await (areAllPlain(tx, tasks)
+    ? addPlainly(tx, tasks)
+    : tasks.some(({ unique }) => unique !== undefined)
+      ? addInTurn(tx, tasks)
+      : addGenerally(tx, tasks, taken));
+  if (tx.queues.dropsOldest) await trimAll(tx, tasks);
+  return added;
+}
+
+async function trimAll(tx: Tx, tasks: readonly { queue: string }[]): Promise<void> {
+  for (const name of new Set(tasks.map(({ queue }) => queue)))
+    await trim(tx, tx.queues.named(name)!, tasks.length);
+}
+
+async function addGenerally(
+  tx: Tx,
+  tasks: (NewTask | RunTask)[],
+  taken: Map<string, KeyRow>,
+): Promise<AddedTask[]> {
   const existing = await stateOfTaken(tx, taken);
   const newcomers = await giveNumbers(tx, tasks, taken);
   const states = await lineUp(tx, newcomers);
@@ -61,14 +88,51 @@ async function addAll(
   });
 }
 
+/** One by one: an add can change the task of the one before it. */
+async function addInTurn(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTask[]> {
+  const added: AddedTask[] = [];
+  for (const task of tasks) {
+    const taken = await takenKeys(tx, [task]);
+    const existing = task.unique && (await meetHolder(tx, task, taken.get(keyName(task))));
+    if (task.unique) taken.clear();
+    added.push(existing ?? (await addGenerally(tx, [task], taken))[0]!);
+  }
+  return added;
+}
+
+// The holder may have lost the key to a task of another transaction by now. Then the key is not free, and the insert
+// finds that out.
+const RELEASE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3`;
+
+/** The task that has the key of a unique task, changed as the add wants it. Undefined if the key is free now. */
+async function meetHolder(tx: Tx, task: NewTask, row: KeyRow | undefined): Promise<AddedTask | undefined> {
+  if (!row) return undefined;
+  const unique = task.unique!;
+  for (;;) {
+    const found = await findBySeq(tx, row.task);
+    const holder = { state: found?.place.state ?? row.state!, failures: found?.failures ?? 0 };
+    if (!holdsKey(unique, { ...holder, createdAt: row.created_at }, tx.now)) {
+      await tx.run(RELEASE_KEY, row.queue, row.key, row.task);
+      return undefined;
+    }
+    const state = found ? await changeHolder(tx, found, task, unique) : holder.state;
+    // It moved between the two statements.
+    if (state === undefined) continue;
+    return { id: tx.id(row.created_at, row.task), queue: task.queue, state, existing: true };
+  }
+}
+
 /** Refuses what does not fit. Returns the keys that are taken. */
 export async function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<Map<string, KeyRow>> {
   checkPayloads(tasks, (queue) => tx.queues.policyOf(queue));
   const taken = await takenKeys(tx, tasks);
-  for (const [name, count] of countNew(tasks, (task) => taken.has(keyName(task)))) {
+  const held = tasks.some(({ unique }) => unique !== undefined) ? await heldKeys(tx, tasks, taken) : taken;
+  for (const [name, count] of countNew(tasks, (task) => held.has(keyName(task)))) {
     const queue = tx.queues.named(name);
-    const maxDepth = queue?.policy.maxDepth ?? null;
-    if (queue && maxDepth !== null) checkDepth(name, await tx.counters.depth(queue), count, maxDepth);
+    if (!queue || queue.policy.overflow === "drop-oldest") continue;
+    const { maxDepth, maxBytes } = queue.policy;
+    if (maxDepth !== null) checkDepth(name, await tx.counters.depth(queue), count, maxDepth);
+    if (maxBytes !== null) checkBytes(name, tasks, await readyBytes(tx, queue), maxBytes);
   }
   return taken;
 }
@@ -117,6 +181,29 @@ async function takenKeys(tx: Tx, tasks: Keyed[]): Promise<Map<string, KeyRow>> {
     tx.now,
   );
   return new Map(rows.map((row) => [`${tx.queues.of(row.queue).name}\n${row.key}`, row]));
+}
+
+/** Without keys that unique tasks take over from the tasks that have them. */
+async function heldKeys(
+  tx: Tx,
+  tasks: readonly (NewTask | RunTask)[],
+  taken: Map<string, KeyRow>,
+): Promise<Map<string, KeyRow>> {
+  const held = new Map(taken);
+  const found = await findMany(
+    tx,
+    [...taken.values()].map((row) => row.task),
+  );
+  const bySeq = new Map(found.map((task) => [task.seq, task]));
+  for (const task of tasks) {
+    const row = taken.get(keyName(task));
+    if (!row || !task.unique) continue;
+    const holder = bySeq.get(row.task);
+    const state = holder?.place.state ?? row.state!;
+    const given = { state, failures: holder?.failures ?? 0, createdAt: row.created_at };
+    if (!holdsKey(task.unique, given, tx.now)) held.delete(keyName(task));
+  }
+  return held;
 }
 
 async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<number, TaskState>> {

@@ -43,15 +43,17 @@ export async function inspectRun(
 }
 
 // Ordered by id, which is the order of their beginnings. Runs of other pipelines are read and skipped.
+// As stateOfRun in core/run-end.ts.
+const STATE = `coalesce(state, CASE WHEN dead > 0 THEN 'dead' ELSE 'running' END)`;
 const RUNS = `
   SELECT id, created_at, pipeline, stages, dead, state, ended_at FROM dibs.run
-  WHERE pipeline = $1 AND id < $2 ORDER BY id DESC LIMIT $3`;
+  WHERE pipeline = $1 AND id < $2 AND ${STATE} = coalesce($4::text, ${STATE}) ORDER BY id DESC LIMIT $3`;
 
 export async function listRuns(
   tx: Tx,
-  { pipeline, after = Number.MAX_SAFE_INTEGER, limit }: Verbs["runs"]["in"],
+  { pipeline, state, after = Number.MAX_SAFE_INTEGER, limit }: Verbs["runs"]["in"],
 ): Promise<{ runs: RunRecord[]; next: number | null }> {
-  const rows = await tx.all<RunRow>(RUNS, pipeline, after, limit + 1);
+  const rows = await tx.all<RunRow>(RUNS, pipeline, after, limit + 1, state ?? null);
   const page = rows.slice(0, limit).map((row) => recordOf(tx, row));
   const runs = fitting(page, sizeOfRow);
   return { runs, next: runs.length < rows.length ? rows[runs.length - 1]!.id : null };

@@ -7,6 +7,8 @@ import {
   sizeOfAttempt,
   sizeOfEnd,
 } from "../../../core/answer-size.ts";
+import { shownKey } from "../../../core/unique.ts";
+import { linesOf, withLines } from "../../../core/attempt-log.ts";
 import { LIMITS } from "../../../core/limits.ts";
 import { type Payloads, truncatedFrom } from "../../../core/preview.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
@@ -27,14 +29,20 @@ import { allAnswered } from "../statements/all-answered.ts";
 import { NEVER } from "../../../core/transition.ts";
 import { lookUp, rowsBy, rowsOf } from "../statements/look-up.ts";
 import { type Found, findTask } from "../line/find-task.ts";
+import { logOf } from "../flows/log.ts";
 import { placesOf } from "../flows/run-place.ts";
 import { fromColumns, fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 export async function get(tx: Tx, { id }: Verbs["get"]["in"]): Promise<TaskRecord> {
-  const [found] = await records(tx, [await knownTask(tx, id)]);
+  const task = await knownTask(tx, id);
+  const { place } = task;
+  const [[found], lines] = await allAnswered([
+    records(tx, [task]),
+    place.state === "claimed" ? logOf(tx, task.seq) : Promise.resolve([]),
+  ]);
   if (!found) throw taskNotFound(id);
-  return found;
+  return place.state === "claimed" ? { ...found, ...linesOf(place.held.fence, lines) } : found;
 }
 
 async function knownTask(tx: Tx, id: string): Promise<Found> {
@@ -159,7 +167,7 @@ function record(
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
     ...fromRank(task.rank),
     groupKey: task.groupKey,
-    idempotencyKey: task.key,
+    ...shownKey(task.key),
     cost: task.cost ?? 1,
     attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
@@ -236,9 +244,10 @@ type ResultRow = Pick<EndsRow, "seq" | "result" | "result_bytes">;
 
 export async function history(tx: Tx, { id }: Verbs["history"]["in"]): Promise<Attempt[]> {
   const { seq } = await knownTask(tx, id);
-  const rows = await tx.all<AttemptRow>(LATEST, [seq]);
+  const [rows, lines] = await allAnswered([tx.all<AttemptRow>(LATEST, [seq]), logOf(tx, seq)]);
   rows.sort((a, b) => a.fence - b.fence);
-  return fittingLast(rows.slice(-LIMITS.page).map(attemptFrom), sizeOfAttempt);
+  const attempts = rows.slice(-LIMITS.page).map(attemptFrom);
+  return fittingLast(withLines(attempts, lines), sizeOfAttempt);
 }
 
 interface AttemptRow {

@@ -25,6 +25,7 @@ import { park } from "./park.ts";
 import { fanOut } from "./publish.ts";
 import { continueRun, plan } from "../flows/runs.ts";
 import { toText } from "../statements/text.ts";
+import { appendLine } from "../flows/log.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { askForVerdict, settleVerdict } from "../flows/verify.ts";
 
@@ -147,8 +148,13 @@ export async function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]
 
 const PROGRESS = `UPDATE dibs.claim SET progress = $1, note = $2 WHERE task = $3`;
 
-export async function progress(tx: Tx, { id, fence, value, note }: Verbs["progress"]["in"]): Promise<null> {
+export async function progress(
+  tx: Tx,
+  { id, fence, value, note, log }: Verbs["progress"]["in"],
+): Promise<null> {
   const task = await heldTask(tx, id, fence);
+  if (log !== undefined) appendLine(tx, task.seq, { fence, at: tx.now, text: log });
+  if (value === null) return null;
   tx.send(PROGRESS, value, note && toText(note), task.seq);
   announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });
   return null;

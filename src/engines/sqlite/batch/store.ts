@@ -14,6 +14,7 @@ import {
 import { closedError } from "../../../engine/transfer.ts";
 import { add } from "../verbs/add.ts";
 import { cancelPending } from "../line/cancel.ts";
+import { continueExpired } from "../verbs/continue-expired.ts";
 import { cancel } from "../verbs/cancel.ts";
 import { listen, listenOnly, prune, housekeep, nothingToHousekeep, unlisten } from "../verbs/housekeeping.ts";
 import { claim, claimNothing } from "../verbs/claim.ts";
@@ -307,6 +308,7 @@ function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
         ? settleTogether(tx, ops, outcomes.length, (each) => runOne(HANDLERS, tx, each))
         : [];
     outcomes.push(...(settled.length > 0 ? settled : [runOne(HANDLERS, tx, op)]));
+    if (tx.batch.expired.length > 0) continueExpired(tx);
   }
   return outcomes;
 }

@@ -1,3 +1,4 @@
+import { isBounded } from "../../../core/add-rules.ts";
 import { parsePart } from "../../../core/run.ts";
 import type { Body } from "../../../core/task.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
@@ -101,7 +102,7 @@ function nextStep(tx: Tx, claim: Claimed, result: Body | null): NextStep | undef
     return undefined;
   if (result !== null && typeof result !== "string") return undefined;
   const queue = tx.queues.named(`${claim.pipeline}/${next.name}`);
-  if (!queue || queue.policy.maxDepth !== null || queue.policy.ttl !== null) return undefined;
+  if (!queue || isBounded(queue.policy) || queue.policy.ttl !== null) return undefined;
   const id = tx.id(claim.created_at, claim.run!);
   return { queue, result, at: { id, stage: next.name, part: parsePart(claim.part), joins: false } };
 }

@@ -1,10 +1,12 @@
+import { SLEEP_PREFIX } from "../../../core/sleep-signal.ts";
 import type { Body, Step } from "../../../core/task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 export const DELETE_STEPS = `DELETE FROM step WHERE task = ?`;
 
+/** Waits that were in vain begin again. A sleep that is over stays over. */
+export const DELETE_TIMEOUTS = `DELETE FROM step WHERE task = ? AND kind = 'timeout' AND name NOT LIKE '${SLEEP_PREFIX}%'`;
 /** Steps of its handler. Signals stay. */
-export const DELETE_TIMEOUTS = `DELETE FROM step WHERE task = ? AND kind = 'timeout'`;
 export const DELETE_TAKEN = `DELETE FROM step WHERE task = ? AND kind = 'step'`;
 
 const KEEP = `INSERT OR REPLACE INTO step (task, kind, name, value) VALUES (?, ?, ?, ?)`;

@@ -56,7 +56,7 @@ export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: 
   if (placeOf(tx, task)) throw verdictOfStage(tx.id(task.createdAt, task.seq));
   const judged = judgedUnder(tx, task, verdict.of);
   if (judged && verdict.accepted) accept(tx, judged);
-  if (judged && !verdict.accepted) refuse(tx, judged, verdict.feedback, verdict.delay);
+  if (judged && !verdict.accepted) refuse(tx, judged, verdict.feedback, verdict.delay, verdict.keepSteps);
   dropClaim(tx, task);
   return endDone(tx, task, null);
 }

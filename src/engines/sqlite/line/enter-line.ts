@@ -1,5 +1,5 @@
 import { chunks, sized } from "../statements/chunks.ts";
-import { OF_RUN, SPECIAL, SPECIAL_OF_NEW, STEPPED } from "../statements/special.ts";
+import { OF_RUN, SPECIAL, SPECIAL_OF_NEW, STEPPED, TOLD } from "../statements/special.ts";
 import type { Value } from "../statements/statements.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -135,20 +135,25 @@ export function renumberSticky(tx: Tx, queue: Queue, from: number, to: number): 
   tx.run(RENUMBER_STICKY, to, queue.id, from);
 }
 
-const MARK_STEPPED = {
-  ready: `UPDATE ready SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`,
-  ready_elsewhere: `UPDATE ready_elsewhere SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`,
-  ready_sticky: `UPDATE ready_sticky SET special = special | ${STEPPED} WHERE task = ?`,
-};
+const mark = (bit: number) => ({
+  ready: `UPDATE ready SET special = special | ${bit} WHERE queue = ? AND rank = ? AND pos = ?`,
+  ready_elsewhere: `UPDATE ready_elsewhere SET special = special | ${bit} WHERE queue = ? AND rank = ? AND pos = ?`,
+  ready_sticky: `UPDATE ready_sticky SET special = special | ${bit} WHERE task = ?`,
+});
+const MARK = { stepped: mark(STEPPED), told: mark(TOLD) };
 
-/** A step or a signal was stored for a task that is in the line. */
-export function markStepped(
+/**
+ * A task in the line has something that its row did not say: a step or a signal was stored for it (`stepped`), or its
+ * payload was replaced by one that may have headers (`told`).
+ */
+export function markInLine(
   tx: Tx,
-  line: keyof typeof MARK_STEPPED,
+  what: keyof typeof MARK,
+  line: keyof ReturnType<typeof mark>,
   at: { queue: Queue; rank: number; pos: number; seq: number },
 ): void {
-  if (line === "ready_sticky") tx.run(MARK_STEPPED.ready_sticky, at.seq);
-  else tx.run(MARK_STEPPED[line], at.queue.id, at.rank, at.pos);
+  if (line === "ready_sticky") tx.run(MARK[what].ready_sticky, at.seq);
+  else tx.run(MARK[what][line], at.queue.id, at.rank, at.pos);
 }
 
 /**

@@ -6,6 +6,7 @@ import { dropVerifying, forgetClaim, freeGroup, type Held, missVerdict, unwatchT
 import { cancelRest, losePart } from "../flows/runs.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
 import { COUNTED } from "../transaction/queue-cache.ts";
+import { DELETE_LOG } from "../flows/log.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** The location of a task: its state, and the row that says so. */
@@ -176,6 +177,7 @@ export function remove(tx: Tx, task: Found): void {
   takeOut(tx, task);
   tx.run(DELETE_TASK, task.seq);
   tx.run(DELETE_LEDGER, task.seq);
+  tx.run(DELETE_LOG, task.seq);
   tx.run(DELETE_STEPS, task.seq);
   if (task.blocksGroup) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);

@@ -1,4 +1,5 @@
 import { countAttempt, type Failure } from "../../../core/attempt-outcome.ts";
+import type { ExpiryReason } from "../../../core/expired-to.ts";
 import { fingerprint } from "../../../core/fingerprint.ts";
 import { keyExpiresAt } from "../../../core/idempotency.ts";
 import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../../core/task.ts";
@@ -208,7 +209,14 @@ export function die(tx: Tx, task: Held, error: TaskError): "dead" {
 
 const INSERT_ENDED = `INSERT INTO ended (task, queue, state, ended_at) VALUES (?, ?, ?, ?)`;
 
-export function end<S extends "cancelled" | "expired">(tx: Tx, task: TransitionTask, state: S): S {
+export function end<S extends "cancelled" | "expired">(
+  tx: Tx,
+  task: TransitionTask,
+  state: S,
+  why: ExpiryReason = "ttl",
+): S {
+  const { seq, queue } = task;
+  if (state === "expired" && queue.policy.expiredTo !== null) tx.batch.expired.push({ seq, queue, why });
   tx.run(INSERT_ENDED, task.seq, task.queue.id, state, tx.now);
   reachEnd(tx, task, state);
   return state;
@@ -295,11 +303,11 @@ export function missVerdict(tx: Tx, asking: number): void {
 }
 
 /**
- * Counts as a failed attempt of the worker that had the result. The next attempt starts without steps and gets the
- * feedback. Signals stay, because they are not sent again.
+ * Counts as a failed attempt of the worker that had the result. The next attempt starts without steps, unless
+ * `keepSteps` is set, and gets the feedback. Signals stay, because they are not sent again.
  */
-export function refuse(tx: Tx, task: Held, feedback: string, delay: number): void {
-  tx.run(DELETE_TAKEN, task.seq);
+export function refuse(tx: Tx, task: Held, feedback: string, delay: number, keepSteps = false): void {
+  if (!keepSteps) tx.run(DELETE_TAKEN, task.seq);
   keepStep(tx, task.seq, "feedback", "", feedback);
   fail(tx, task, "refused", refusal(feedback), delay);
 }

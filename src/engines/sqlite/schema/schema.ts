@@ -14,7 +14,7 @@
  * Version of the first schema. Stores with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 101;
+export const FIRST_VERSION = 102;
 
 export const SCHEMA = `
   -- One row: the clock, and the last number given out of each kind. Every transaction reads it, and writes it at its end.
@@ -257,6 +257,16 @@ export const SCHEMA = `
     stack       TEXT,
     fingerprint TEXT,
     PRIMARY KEY (task, fence)
+  ) WITHOUT ROWID;
+
+  -- What handlers logged: the last lines of each task (core/attempt-log.ts).
+  CREATE TABLE log (
+    task  INTEGER NOT NULL,
+    n     INTEGER NOT NULL,  -- counts the lines of the task
+    fence INTEGER NOT NULL,  -- of the attempt
+    at    INTEGER NOT NULL,
+    text  TEXT    NOT NULL,
+    PRIMARY KEY (task, n)
   ) WITHOUT ROWID;
 
   -- Outlives its task by KEY_AFTER_END (core/idempotency.ts).

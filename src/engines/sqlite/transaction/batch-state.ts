@@ -1,3 +1,4 @@
+import type { ExpiryReason } from "../../../core/expired-to.ts";
 import type { Hint } from "../../../engine/engine.ts";
 import type { RunRow } from "../flows/runs.ts";
 import type { Queue } from "./queue-cache.ts";
@@ -20,6 +21,8 @@ export class BatchState {
   readonly workers = new Map<string, LiveWorker[]>();
   /** Runs that have just lost a task: see flows/runs.ts. */
   readonly lostRuns: RunRow[] = [];
+  /** Tasks that have just expired and continue in another queue: see verbs/continue-expired.ts. */
+  readonly expired: { seq: number; queue: Queue; why: ExpiryReason }[] = [];
   #isSwept = false;
 
   constructor(now: number) {

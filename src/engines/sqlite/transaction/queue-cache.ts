@@ -1,3 +1,4 @@
+import { dropsOldest } from "../../../core/add-rules.ts";
 import { isGated, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../core/policy.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
 import type { Tx } from "./tx.ts";
@@ -143,6 +144,8 @@ export interface Traits {
   hasLimits: boolean;
   /** The groups of some queue rotate: the order in which tasks end decides the positions of others. */
   hasTurns: boolean;
+  /** Some queue drops its oldest tasks if it is full: line/trim.ts. */
+  dropsOldest: boolean;
 }
 
 function traitsOf(queues: readonly Queue[]): Traits {
@@ -155,6 +158,7 @@ function traitsOf(queues: readonly Queue[]): Traits {
     hasVerified: queues.some(isVerified),
     hasLimits: queues.some(({ limited, lanes }) => limited || lanes !== HEAD_ONLY),
     hasTurns: queues.some(({ policy }) => policy.groups.fair),
+    dropsOldest: queues.some(({ policy }) => dropsOldest(policy)),
   };
 }
 

@@ -21,7 +21,7 @@ const ROWS = `
     (SELECT count(*) FROM document) AS documents, (SELECT count(*) FROM run) AS runs,
     (SELECT count(*) FROM run_part) AS parts, (SELECT count(*) FROM idempotency) AS keys,
     (SELECT count(*) FROM attempt) + (SELECT count(*) FROM ended WHERE state = 'done') AS attempts,
-    (SELECT count(*) FROM step) AS steps`;
+    (SELECT count(*) FROM step) AS steps, (SELECT count(*) FROM log) AS lines`;
 
 /** The content of the store, counted from its rows and not from its counters. */
 export function countStore(tx: Tx): Counts {

@@ -3,6 +3,7 @@ import type { NextCosts } from "../../../core/stage-cost.ts";
 import { type Body, type EndState, fromRank, type Headers, isEnd, type Step } from "../../../core/task.ts";
 import { bodyFrom } from "../statements/body.ts";
 import type { VerifyingRow } from "../line/held.ts";
+import { logOf } from "../flows/log.ts";
 import { ledger } from "../verbs/inspect.ts";
 import { NEVER } from "../../../core/transition.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -133,6 +134,7 @@ function entry(
   const row = tx.get<TaskRow>(TASK, seq)!;
   const { priority, urgent } = fromRank(0 - row.priority);
   const attempts = ledger(tx, seq);
+  const log = logOf(tx, seq);
   const rows = tx.all<StepRow>(STEPS, seq);
   const feedback = rows.find(({ kind }) => kind === "feedback");
   const steps = rows
@@ -159,5 +161,6 @@ function entry(
     ...(steps.length > 0 && { steps }),
     ...(feedback && { feedback: feedback.value as string }),
     ...(attempts.length > 0 && { attempts }),
+    ...(log.length > 0 && { log }),
   };
 }

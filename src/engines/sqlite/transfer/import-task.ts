@@ -5,6 +5,7 @@ import { NEVER } from "../../../core/transition.ts";
 import { INSERT_ATTEMPT, INSERT_DEAD } from "../line/line.ts";
 import { changeLane } from "../limits/move-lanes.ts";
 import { SPECIAL } from "../statements/special.ts";
+import { appendLine } from "../flows/log.ts";
 import { keepStep } from "../flows/steps.ts";
 import { COUNTED, HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -29,6 +30,7 @@ export function importTask(tx: Tx, record: TaskEntry): void {
   for (const { kind, name, value } of record.steps ?? []) keepStep(tx, seq, kind, name, value);
   if (record.feedback !== undefined) keepStep(tx, seq, "feedback", "", record.feedback);
   for (const attempt of record.attempts ?? []) writeAttempt(tx, seq, attempt);
+  for (const line of record.log ?? []) appendLine(tx, seq, line);
   const standing = { seq, queue, rank, pos: record.pos ?? seq };
   stand(tx, record, standing);
   tx.counters.count(queue, record.state, 1);

@@ -1,5 +1,6 @@
 import type { Verbs } from "../../../engine/engine.ts";
 import {
+  checkBytes,
   checkDepth,
   checkPayloads,
   countNew,
@@ -7,9 +8,12 @@ import {
   storedHeaders,
 } from "../../../core/add-rules.ts";
 import { type AddedTask, type EndState, type NewTask, rankOf } from "../../../core/task.ts";
+import { holdsKey } from "../../../core/unique.ts";
 import type { RunTask } from "../../../core/run.ts";
 import { enter, type TransitionTask, schedule, watchTtl } from "../line/line.ts";
 import { findBySeq } from "../line/find-task.ts";
+import { readyBytes, trim } from "../line/trim.ts";
+import { changeHolder } from "../line/change-holder.ts";
 import { isOfRun, joinRun } from "../flows/runs.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -31,22 +35,30 @@ export function addTasks(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
 
 /** After the operation that they belong to, which must not change whether they fit. */
 export function addChecked(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
-  return tasks.map((task) => addOne(tx, task));
+  const added = tasks.map((task) => addOne(tx, task));
+  if (tx.queues.traits.dropsOldest) trimAll(tx, tasks);
+  return added;
+}
+
+function trimAll(tx: Tx, tasks: readonly { queue: string }[]): void {
+  for (const name of new Set(tasks.map(({ queue }) => queue))) trim(tx, tx.queues.named(name)!, tasks.length);
 }
 
 export function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): void {
   checkPayloads(tasks, (queue) => tx.queues.policyOf(queue));
   for (const [name, count] of countNew(tasks, (task) => takenKey(tx, task) !== undefined)) {
     const queue = tx.queues.named(name);
-    const maxDepth = queue?.policy.maxDepth ?? null;
-    if (queue && maxDepth !== null) checkDepth(name, tx.counters.depth(queue), count, maxDepth);
+    if (!queue || queue.policy.overflow === "drop-oldest") continue;
+    const { maxDepth, maxBytes } = queue.policy;
+    if (maxDepth !== null) checkDepth(name, tx.counters.depth(queue), count, maxDepth);
+    if (maxBytes !== null) checkBytes(name, tasks, readyBytes(tx, queue), maxBytes);
   }
 }
 
 const KEY = `
   SELECT task, created_at, state FROM idempotency
   WHERE queue = ? AND key = ? AND (forget_at IS NULL OR forget_at > ?)`;
-// An expired key passes to the new task.
+// A free key passes to the new task.
 const INSERT_KEY = `INSERT OR REPLACE INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)`;
 const INSERT_TASK = `
   INSERT INTO task (seq, queue, created_at, priority, group_key, expires_at, max_attempts,
@@ -59,9 +71,16 @@ interface KeyRow {
   state: EndState | null;
 }
 
-function takenKey(tx: Tx, task: Pick<NewTask, "queue" | "idempotencyKey">): KeyRow | undefined {
-  const queue = tx.queues.named(task.queue);
-  return queue && tx.get<KeyRow>(KEY, queue.id, task.idempotencyKey!, tx.now);
+function takenKey(
+  tx: Tx,
+  { queue: name, idempotencyKey, unique }: Pick<NewTask, "queue" | "idempotencyKey" | "unique">,
+): KeyRow | undefined {
+  const queue = tx.queues.named(name);
+  const row = queue && tx.get<KeyRow>(KEY, queue.id, idempotencyKey!, tx.now);
+  if (!row || unique === undefined) return row;
+  const found = findBySeq(tx, row.task);
+  const holder = { state: found?.place.state ?? row.state!, failures: found?.failures ?? 0 };
+  return holdsKey(unique, { ...holder, createdAt: row.created_at }, tx.now) ? row : undefined;
 }
 
 function addOne(tx: Tx, task: NewTask): AddedTask {
@@ -90,7 +109,8 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Transition
   const taken = keyed && takenKey(tx, task);
   if (taken) {
     const found = findBySeq(tx, taken.task);
-    const state = found ? found.place.state : taken.state!;
+    const changed = found && task.unique && changeHolder(tx, found, task, task.unique);
+    const state = changed ?? found?.place.state ?? taken.state!;
     return { id: tx.id(taken.created_at, taken.task), queue: task.queue, state, existing: true };
   }
   const { now } = tx;

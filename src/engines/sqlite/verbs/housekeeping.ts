@@ -91,6 +91,7 @@ function endedToPrune(tx: Tx, queue: Queue, limit: number): EndedRow[] {
 
 const DOOMED = `SELECT task FROM ended WHERE queue = ? AND (ended_at, task) <= (?, ?)`;
 const DELETE_LEDGERS = `DELETE FROM attempt WHERE task IN (${DOOMED})`;
+const DELETE_LOGS = `DELETE FROM log WHERE task IN (${DOOMED})`;
 const DELETE_TASKS = `DELETE FROM task WHERE seq IN (${DOOMED})`;
 const DELETE_ENDED = `DELETE FROM ended WHERE queue = ? AND (ended_at, task) <= (?, ?)`;
 
@@ -99,7 +100,7 @@ function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): void {
   const last = doomed.at(-1);
   if (!last) return;
   keepEnds(tx, queue.id, last.ended_at, last.task);
-  for (const sql of [DELETE_LEDGERS, DELETE_TASKS, DELETE_ENDED]) {
+  for (const sql of [DELETE_LEDGERS, DELETE_LOGS, DELETE_TASKS, DELETE_ENDED]) {
     tx.run(sql, queue.id, last.ended_at, last.task);
   }
   for (const row of doomed) tx.counters.count(queue, row.state, -1);

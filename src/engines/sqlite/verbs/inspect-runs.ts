@@ -38,13 +38,17 @@ export function inspectRun(
 }
 
 // Ordered by id, which is the order of their beginnings. Runs of other pipelines are read and skipped.
-const RUNS = `SELECT id, created_at, pipeline, stages, dead, state, ended_at FROM run WHERE pipeline = ? AND id < ? ORDER BY id DESC LIMIT 0 + ?`;
+// As stateOfRun in core/run-end.ts.
+const STATE = `coalesce(state, CASE WHEN dead > 0 THEN 'dead' ELSE 'running' END)`;
+const RUNS = `
+  SELECT id, created_at, pipeline, stages, dead, state, ended_at FROM run
+  WHERE pipeline = ? AND id < ? AND ${STATE} = coalesce(?, ${STATE}) ORDER BY id DESC LIMIT 0 + ?`;
 
 export function listRuns(
   tx: Tx,
-  { pipeline, after = Number.MAX_SAFE_INTEGER, limit }: Verbs["runs"]["in"],
+  { pipeline, state, after = Number.MAX_SAFE_INTEGER, limit }: Verbs["runs"]["in"],
 ): { runs: RunRecord[]; next: number | null } {
-  const rows = tx.all<RunRow>(RUNS, pipeline, after, limit + 1);
+  const rows = tx.all<RunRow>(RUNS, pipeline, after, state ?? null, limit + 1);
   const page = rows.slice(0, limit).map((row) => recordOf(tx, row));
   const runs = fitting(page, sizeOfRow);
   return { runs, next: runs.length < rows.length ? rows[runs.length - 1]!.id : null };

@@ -1,4 +1,6 @@
 import { fitting, sizeOfAttempt, sizeOfEnd } from "../../../core/answer-size.ts";
+import { shownKey } from "../../../core/unique.ts";
+import { linesOf, withLines } from "../../../core/attempt-log.ts";
 import {
   describeFlow,
   describeServiceTimes,
@@ -32,6 +34,7 @@ import { findVerifying } from "../line/held.ts";
 import { heldBack } from "../line/held-back.ts";
 import { NEVER } from "../../../core/transition.ts";
 import { findTask, type Found } from "../line/find-task.ts";
+import { logOf } from "../flows/log.ts";
 import { placeOf } from "../flows/runs.ts";
 import { countWorkers } from "./sessions.ts";
 import { readPage } from "../statements/read-page.ts";
@@ -39,7 +42,10 @@ import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 export function get(tx: Tx, { id }: Verbs["get"]["in"]): TaskRecord {
-  return record(tx, knownTask(tx, id));
+  const task = knownTask(tx, id);
+  const { place } = task;
+  const lines = place.state === "claimed" ? linesOf(place.held.fence, logOf(tx, task.seq)) : {};
+  return { ...record(tx, task), ...lines };
 }
 
 function knownTask(tx: Tx, id: string): Found {
@@ -97,7 +103,7 @@ export function record(tx: Tx, task: Found, payloads: Payloads = "full"): TaskRe
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
     ...fromRank(task.rank),
     groupKey: task.groupKey,
-    idempotencyKey: task.key,
+    ...shownKey(task.key),
     cost: payload.cost ?? 1,
     attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
@@ -159,7 +165,8 @@ const LATEST = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT $
 export function history(tx: Tx, { id }: Verbs["history"]["in"]): Attempt[] {
   const { seq } = knownTask(tx, id);
   const attempts = [...tx.all<AttemptRow>(SUCCESS, seq), ...tx.all<AttemptRow>(LATEST, seq)].map(attemptFrom);
-  return fitting(attempts.slice(0, LIMITS.page), sizeOfAttempt).toReversed();
+  const latest = withLines(attempts.slice(0, LIMITS.page), logOf(tx, seq));
+  return fitting(latest, sizeOfAttempt).toReversed();
 }
 
 interface AttemptRow {

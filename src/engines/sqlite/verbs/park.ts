@@ -4,7 +4,7 @@ import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.
 import { NEVER } from "../../../core/transition.ts";
 import type { Settlement, Verbs } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
-import { markStepped } from "../line/enter-line.ts";
+import { markInLine } from "../line/enter-line.ts";
 import { heldTask } from "../line/held.ts";
 import { announceTask, closeAttempt, type Held, returnToLine } from "../line/line.ts";
 import { findTask, type Found, takeOut } from "../line/find-task.ts";
@@ -81,6 +81,6 @@ export function signal(
   }
   if (place.state === "claimed") tx.run(MARK_CLAIM, task.seq);
   if (place.state === "verifying") tx.run(MARK_VERIFYING, task.seq);
-  if (place.state === "ready") markStepped(tx, place.line.table, { ...task, pos: place.line.pos });
+  if (place.state === "ready") markInLine(tx, "stepped", place.line.table, { ...task, pos: place.line.pos });
   return { kept: true, state };
 }

@@ -22,6 +22,7 @@ import {
 import { park } from "./park.ts";
 import { fanOut } from "./publish.ts";
 import { continueRun, plan } from "../flows/runs.ts";
+import { appendLine } from "../flows/log.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { askForVerdict, settleVerdict } from "../flows/verify.ts";
 
@@ -121,8 +122,10 @@ export function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]): nul
 
 const PROGRESS = `UPDATE claim SET progress = ?, note = ? WHERE task = ?`;
 
-export function progress(tx: Tx, { id, fence, value, note }: Verbs["progress"]["in"]): null {
+export function progress(tx: Tx, { id, fence, value, note, log }: Verbs["progress"]["in"]): null {
   const task = heldTask(tx, id, fence);
+  if (log !== undefined) appendLine(tx, task.seq, { fence, at: tx.now, text: log });
+  if (value === null) return null;
   tx.run(PROGRESS, value, note, task.seq);
   announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });
   return null;

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, test } from "vitest";
 import { isLong } from "../../../run/long.ts";
 import { type Served, serveAmqp, STORES } from "../clients/served.ts";
-import { expectedOf, whyMissing } from "./differences.ts";
+import { expectedOf } from "./differences.ts";
 import { runScript } from "./run-script.ts";
 import { THEMES } from "./scripts/index.ts";
 
@@ -22,8 +22,7 @@ describe.each(stores)("dibs on %s answers as RabbitMQ did", (store) => {
 
   describe.concurrent.each(Object.keys(THEMES))("%s", (theme) => {
     for (const [name, script] of Object.entries(THEMES[theme]!)) {
-      const missing = whyMissing(name);
-      test.skipIf(missing)(missing ? `${name} (skipped: ${missing})` : name, async ({ expect }) => {
+      test(name, async ({ expect }) => {
         const expected = expectedOf(theme, name);
         expect(await runScript(served.url, script, expected)).toEqual(expected);
       });

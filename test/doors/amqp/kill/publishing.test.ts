@@ -117,6 +117,31 @@ async function drain(port: number): Promise<Map<string, number>> {
   return found;
 }
 
+describe.each(STORES)("a server on %s that is killed", (store) => {
+  test("messages that its consumers held are ready again, and marked, when it is back", async () => {
+    const server = await Server.on(store);
+    await server.start();
+    const connection = await connect(`amqp://guest:guest@127.0.0.1:${server.port}`);
+    connection.on("error", () => {});
+    const lost = new Promise<void>((resolve) => connection.once("close", () => resolve()));
+    const channel = await connection.createConfirmChannel();
+    channel.on("error", () => {});
+    await channel.assertQueue("held");
+    const held = new Promise<void>((resolve) => void channel.consume("held", () => resolve()));
+    channel.sendToQueue("held", Buffer.from("1"));
+    await held;
+    await server.kill();
+    await lost;
+    await server.start();
+    const next = await connect(`amqp://guest:guest@127.0.0.1:${server.port}`);
+    const again = await next.createChannel();
+    // Without waiting: a claim that had to wait for the end of its lease would not be counted here.
+    expect((await again.checkQueue("held")).messageCount).toBe(1);
+    expect(await again.get("held")).toMatchObject({ fields: { redelivered: true } });
+    await next.close();
+  });
+});
+
 describe.each(STORES)("a server on %s that is killed under load", (store) => {
   test(
     `${kills} kills while clients publish: every confirmed message is there, once`,

@@ -191,6 +191,8 @@ export const consuming: Record<string, Script> = {
     await channel.quiet();
     channel.send("basic.ack", { deliveryTag: 1 });
     await channel.quiet();
+    channel.send("basic.nack", { deliveryTag: 5, multiple: true });
+    await channel.quiet();
   },
   "qos: per consumer counts from when it consumes": async (talk) => {
     const channel = await talk.channel();

@@ -18,6 +18,17 @@ export const replies: Record<string, Script> = {
     await answerer.take();
     await answerer.call("queue.declare", { queue: replyTo, passive: true });
   },
+  "reply-to: a mandatory answer": async (talk) => {
+    const [asker, answerer] = [await talk.channel(), await talk.channel()];
+    await answerer.call("queue.declare", { queue: "y.mandatory" });
+    await asker.call("basic.consume", { queue: REPLY_TO, consumerTag: "c", noAck: true });
+    asker.toQueue("y.mandatory", "question", { replyTo: REPLY_TO });
+    await answerer.call("basic.consume", { queue: "y.mandatory", consumerTag: "s", noAck: true });
+    const replyTo = (await answerer.take()).properties!["replyTo"] as string;
+    answerer.publish({ routingKey: replyTo, mandatory: true }, "answer");
+    await asker.take();
+    await answerer.quiet();
+  },
   "reply-to: consuming with acks": async (talk) => {
     const channel = await talk.channel();
     await channel.call("basic.consume", { queue: REPLY_TO });

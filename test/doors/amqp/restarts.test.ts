@@ -1,0 +1,107 @@
+// What outlives a server: the redelivered mark, and messages that expired meanwhile. And what a server decides: virtual
+// hosts, and when it blocks publishers.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect } from "amqplib";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openPort } from "../../../src/api/open.ts";
+import type { Port } from "../../../src/core/port.ts";
+import { queueOf } from "../../../src/doors/amqp/names.ts";
+import { freshSchema } from "../../postgres/shared.ts";
+import { startServer } from "../../server/start.ts";
+import { STORES, type StoreName } from "./clients/served.ts";
+
+async function openStore(store: StoreName): Promise<Port> {
+  const folder = mkdtempSync(join(tmpdir(), "dibs-amqp-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const { url, schema } =
+    store === "a file"
+      ? { url: join(folder, "work.db"), schema: undefined }
+      : await freshSchema((undo) => onTestFinished(undo));
+  const port = await openPort(url, schema === undefined ? {} : { schema });
+  onTestFinished(() => port.close());
+  return port;
+}
+
+type Amqp = NonNullable<NonNullable<Parameters<typeof startServer>[1]>["amqp"]>;
+
+/** A server, and a client of it. */
+async function serve(store: Port, options: Partial<Amqp> = {}, vhost = "") {
+  const server = await startServer(store, { amqp: { port: 0, ...options } });
+  onTestFinished(() => server.close());
+  const dial = (to = vhost) => connect(`amqp://guest:guest@127.0.0.1:${server.amqpPort}/${to}`);
+  const connection = await dial();
+  connection.on("error", () => {});
+  return { server, dial, connection, channel: await connection.createConfirmChannel() };
+}
+
+describe.each(STORES)("a store on %s, behind one server after another", (name) => {
+  test("a returned message is marked as redelivered by the next server", async () => {
+    const store = await openStore(name);
+    const first = await serve(store);
+    await first.channel.assertQueue("q");
+    first.channel.sendToQueue("q", Buffer.from("1"));
+    await first.channel.waitForConfirms();
+    const got = await first.channel.get("q");
+    first.channel.nack(got as never);
+    await first.connection.close();
+    await first.server.close();
+    const { channel } = await serve(store);
+    const again = await channel.get("q");
+    expect(again).toMatchObject({ fields: { redelivered: true } });
+  });
+
+  test("what expired without a server is routed to its dead-letter exchange by the next one", async () => {
+    const store = await openStore(name);
+    const first = await serve(store);
+    await first.channel.assertQueue("dead");
+    const deadLetter = { deadLetterExchange: "", deadLetterRoutingKey: "dead" };
+    await first.channel.assertQueue("q", { ...deadLetter, arguments: { "x-max-length": 1 } });
+    await first.connection.close();
+    await first.server.close();
+    // By the library, so that no server is there to route it.
+    await store.add([
+      { queue: "q", data: "1" },
+      { queue: "q", data: "2" },
+    ]);
+    const { channel } = await serve(store);
+    const reason = await new Promise((resolve) => {
+      void channel.consume("dead", (message) =>
+        resolve([message!.content.toString(), message!.properties.headers!["x-first-death-reason"]]),
+      );
+    });
+    expect(reason).toEqual(["1", "maxlen"]);
+    expect((await store.stats("q")).depth).toMatchObject({ ready: 1, expired: 1 });
+  });
+});
+
+describe("a server with AMQP", () => {
+  test("a virtual host is a namespace that the configuration names, and others are refused with 530", async () => {
+    const store = await openStore("a file");
+    const { channel, dial } = await serve(store, { vhosts: ["shop"] }, "shop");
+    await channel.assertQueue("q");
+    expect((await store.queues()).items.map((queue) => queue.name)).toEqual([queueOf("shop", "q")]);
+    await expect(dial("none")).rejects.toThrow("ConnectionClose");
+  });
+
+  test("publishers are blocked while too much waits for the store, and go on afterwards", async () => {
+    const store = await openStore("a file");
+    const { connection, channel } = await serve(store, { mostUnstored: 50_000 });
+    const told: string[] = [];
+    connection.on("blocked", (reason: string) => told.push(`blocked: ${reason}`));
+    const isFree = new Promise<void>((resolve) => {
+      connection.on("unblocked", () => {
+        told.push("unblocked");
+        resolve();
+      });
+    });
+    await channel.assertQueue("q");
+    for (let count = 0; count < 20; count++) channel.sendToQueue("q", Buffer.alloc(10_000));
+    await channel.waitForConfirms();
+    await isFree;
+    expect(told.slice(0, 2)).toEqual(["blocked: low on memory", "unblocked"]);
+    expect((await channel.checkQueue("q")).messageCount).toBe(20);
+  });
+});
