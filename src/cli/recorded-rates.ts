@@ -1,4 +1,5 @@
 import { createReadStream } from "node:fs";
+import type { Dibs } from "../api/dibs.ts";
 import { FLOW_SLOT_MS } from "../core/flow.ts";
 import { invalid } from "../core/errors.ts";
 import { show } from "../core/show.ts";
@@ -27,7 +28,7 @@ export async function measureQueue(
 /** A line every ten seconds until Ctrl-C: `at` in milliseconds since the first, `rate` in tasks per second. */
 export async function recordRates(flags: StoreFlags, name: string): Promise<void> {
   const interrupt = onInterrupt();
-  await useStore(flags, async (dibs) => {
+  const record = async (dibs: Dibs): Promise<void> => {
     await requireQueue(dibs, name);
     for (let at = 0; !interrupt.signal.aborted; at += FLOW_SLOT_MS) {
       const { rates } = await dibs.queue(name).stats();
@@ -40,7 +41,8 @@ export async function recordRates(flags: StoreFlags, name: string): Promise<void
       await Promise.race([slept, aborted(interrupt.signal)]);
       cancel();
     }
-  });
+  };
+  await useStore(flags, record, { isLong: true });
   interrupt.end();
 }
 

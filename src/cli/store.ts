@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { Dibs } from "../api/dibs.ts";
 import { kindOf } from "../core/address.ts";
+import { SILENT } from "../core/logger.ts";
 import type { QueueSummary } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
@@ -29,17 +30,18 @@ export function addressOf(url: string | undefined): string {
 
 /**
  * Opens the store while `work` runs. Only a command that adds creates a missing store: for others, a missing one is
- * probably a typo.
+ * probably a typo. `isLong`: the command reacts to keys or Ctrl-C while the store answers.
  */
 export async function useStore<T>(
   flags: StoreFlags,
   work: (dibs: Dibs) => Promise<T>,
-  { create = false }: { create?: boolean } = {},
+  { create = false, isLong = false }: { create?: boolean; isLong?: boolean } = {},
 ): Promise<T> {
   // Loaded only here, so that --help and mistakes are answered at once.
-  const { openBriefly } = await import("../api/open.ts");
+  const { open, openBriefly } = await import("../api/open.ts");
   const address = addressOf(flags.url);
-  const dibs = await openBriefly(address, { create, ...schemaOf(address, flags) });
+  const options = { create, ...schemaOf(address, flags) };
+  const dibs = await (isLong ? open(address, { ...options, logger: SILENT }) : openBriefly(address, options));
   try {
     return await work(dibs);
   } finally {

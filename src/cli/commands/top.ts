@@ -27,7 +27,8 @@ const SHORTEST_MS = 250;
 
 async function run(flags: Flags): Promise<void> {
   const isLive = process.stdout.isTTY && process.stdin.isTTY && !flags.json;
-  await useStore(flags, (dibs) => (isLive ? watch(dibs, flags) : printOnce(dibs, flags)));
+  const show = (dibs: Dibs): Promise<void> => (isLive ? watch(dibs, flags) : printOnce(dibs, flags));
+  await useStore(flags, show, { isLong: isLive });
 }
 
 /** Without a terminal: the same figures, once. */

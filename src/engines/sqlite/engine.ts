@@ -11,7 +11,7 @@ import { realPathOf } from "../../engine/real-file.ts";
 import { HeartbeatTimer } from "../../engine/heartbeat-timer.ts";
 import type { ThreadData } from "./thread/messages.ts";
 import type { Durability } from "./connection/journal.ts";
-import { closed, Remote } from "./thread/remote.ts";
+import { closed, Remote, type StartStore, startThread } from "./thread/remote.ts";
 
 /**
  * The engine on SQLite, for api/open.ts. It sends batches to the writing thread, and slow reads to a reading thread.
@@ -24,8 +24,8 @@ export interface SqliteOptions {
   create?: boolean;
   /** For tests. The store's thread reads the machine's clock, and sends heartbeats by it. */
   clock?: Clock;
-  /** False: slow reads use the writing thread. For a process that makes a few calls, one after the other. */
-  hasReader?: boolean;
+  /** For a process that makes a few calls, one after the other: no thread is started, and calls block the caller. */
+  isBrief?: boolean;
 }
 
 /** Opens the file of a store, or creates it unless told not to. Any number of processes may have it open. */
@@ -34,8 +34,16 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
   const path = options.path === ":memory:" ? options.path : realPathOf(options.path);
   const data: ThreadData = { path, durability, create, role: "writer", reading: clock?.read() ?? null };
   const hints = new Hints();
-  const { hasReader = path !== ":memory:" } = options;
-  return new SqliteEngine(await Remote.open(data, hints.deliver), hints, data, hasReader, clock);
+  const { isBrief = false } = options;
+  const start = isBrief ? await startInProcess() : startThread;
+  const hasReader = !isBrief && path !== ":memory:";
+  return new SqliteEngine(await Remote.open(data, hints.deliver, start), hints, data, hasReader, clock);
+}
+
+/** Loaded only here: it loads SQLite, which other callers load on the store's thread. */
+async function startInProcess(): Promise<StartStore> {
+  const { InProcess } = await import("./thread/in-process.ts");
+  return (data) => new InProcess(data);
 }
 
 class SqliteEngine implements Engine {
@@ -124,7 +132,8 @@ class SqliteEngine implements Engine {
     const last = this.#reader;
     const reader = await last?.catch(() => undefined);
     if (reader && !reader.ended) return reader;
-    if (this.#reader === last) this.#reader = Remote.open({ ...this.#data, role: "reader" }, () => {});
+    if (this.#reader === last)
+      this.#reader = Remote.open({ ...this.#data, role: "reader" }, () => {}, startThread);
     return this.#reader!;
   }
 

@@ -12,6 +12,24 @@ interface Call {
   reject: (error: Error) => void;
 }
 
+/** What runs the store: a thread, or InProcess. */
+export interface StoreWorker extends Pick<Worker, "postMessage" | "ref" | "unref"> {
+  on(event: "message", listener: (report: ThreadReport) => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  once(event: "message", listener: (report: Report) => void): unknown;
+  once(event: "exit", listener: () => void): unknown;
+}
+export type StartStore = (data: ThreadData) => StoreWorker;
+
+export function startThread(data: ThreadData): StoreWorker {
+  return new Worker(new URL("./thread.ts", import.meta.url), {
+    workerData: data,
+    // Flags of the program, such as --input-type, are not for this thread.
+    execArgv: [],
+    name: `dibs ${data.role}`,
+  });
+}
+
 /**
  * The caller's end of a store's thread.
  *
@@ -21,7 +39,7 @@ interface Call {
  * The thread keeps the process alive only while a call is under way.
  */
 export class Remote {
-  readonly #worker: Worker;
+  readonly #worker: StoreWorker;
   readonly #path: string;
   readonly #onHint: (hint: Hint) => void;
   readonly #calls = new Map<number, Call>();
@@ -30,15 +48,10 @@ export class Remote {
   #closing = false;
   #death: DibsError | undefined;
 
-  private constructor(data: ThreadData, onHint: (hint: Hint) => void) {
+  private constructor(data: ThreadData, onHint: (hint: Hint) => void, start: StartStore) {
     this.#path = data.path;
     this.#onHint = onHint;
-    // Flags of the program, such as --input-type, are not for this thread.
-    this.#worker = new Worker(new URL("./thread.ts", import.meta.url), {
-      workerData: data,
-      execArgv: [],
-      name: `dibs ${data.role}`,
-    });
+    this.#worker = start(data);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#ended = promise;
     this.#worker.once("exit", () => {
@@ -48,8 +61,8 @@ export class Remote {
   }
 
   /** Resolves when the store is open; rejects with the reason if it cannot be opened. */
-  static async open(data: ThreadData, onHint: (hint: Hint) => void): Promise<Remote> {
-    const remote = new Remote(data, onHint);
+  static async open(data: ThreadData, onHint: (hint: Hint) => void, start: StartStore): Promise<Remote> {
+    const remote = new Remote(data, onHint, start);
     await remote.#opened();
     return remote;
   }
