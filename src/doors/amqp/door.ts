@@ -187,12 +187,23 @@ export class AmqpDoor {
   async countsOf(queue: string): Promise<{ messageCount: number; consumerCount: number }> {
     const { depth, workers } = await this.port.stats(queue);
     const feeder = this.#feeders.get(queue);
-    const here = feeder?.consumers.length ?? 0;
     return {
       messageCount: depth.ready + depth.waiting + (feeder?.buffered ?? 0),
-      // The feeder of this server is one worker of the store, whatever the number of its consumers.
-      consumerCount: here + Math.max(0, workers - (feeder?.hasJoined ? 1 : 0)),
+      consumerCount:
+        (feeder?.consumers.length ?? 0) + (workers === 0 ? 0 : await this.#workersElsewhere(queue)),
     };
+  }
+
+  /** Without the sessions of this server: one stands for any number of consumers, or for basic.get alone. */
+  async #workersElsewhere(queue: string): Promise<number> {
+    const own = this.workerFor(queue).id;
+    let count = 0;
+    for (let after: string | undefined; ;) {
+      const { items, next } = await this.port.workers({ queue, after });
+      count += items.filter(({ id }) => id !== own).length;
+      if (next === null) return count;
+      after = next;
+    }
   }
 
   async removeQueue(vhost: string, name: string, port: Port): Promise<void> {

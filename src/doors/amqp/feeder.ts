@@ -71,10 +71,6 @@ export class Feeder {
     return this.#buffer.length;
   }
 
-  get hasJoined(): boolean {
-    return this.#session !== undefined;
-  }
-
   /** Clients have tasks that they have not acknowledged. */
   get isHolding(): boolean {
     return this.#held.size > 0;

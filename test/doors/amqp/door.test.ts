@@ -1,13 +1,15 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { openPort } from "../../../src/api/open.ts";
+import type { Port } from "../../../src/core/port.ts";
 import { readProperties, replaceProperties, shortstr } from "../../../src/doors/amqp/wire/properties.ts";
 import { text, writeTable } from "../../../src/doors/amqp/wire/table.ts";
 import { startServer } from "../../server/start.ts";
 import { RawClient } from "./client.ts";
 
-async function startDoor(options: { handshakeMs?: number } = {}) {
+async function startDoor(options: { handshakeMs?: number } = {}, prepare: (store: Port) => void = () => {}) {
   const store = await openPort(":memory:", {});
+  prepare(store);
   const server = await startServer(store, { amqp: { port: 0, ...options } });
   onTestFinished(async () => {
     await server.close();
@@ -104,6 +106,33 @@ describe("the RabbitMQ door", () => {
     await client.expect("basic.consume-ok");
     await client.expect("basic.deliver");
     expect(JSON.parse(await client.body())).toEqual({ n: 2 });
+  });
+
+  test("basic.get counts as no consumer, not even while its session ends", async () => {
+    const leaving = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    const { port } = await startDoor({}, (store) => {
+      const leave = store.leave.bind(store);
+      store.leave = async (...args) => {
+        leaving.resolve();
+        await ended.promise;
+        return leave(...args);
+      };
+    });
+    onTestFinished(() => ended.resolve());
+    const client = await openClient(port);
+    await client.declare("tasks");
+    client.publish(1, "tasks", "one");
+    client.send(1, "basic.get", { queue: "tasks", noAck: false });
+    const { deliveryTag } = await client.expect("basic.get-ok");
+    await client.body();
+    client.send(1, "basic.ack", { deliveryTag, multiple: false });
+    // After its answer, the ack is stored.
+    await client.declare("tasks");
+    const other = await openClient(port);
+    other.socket.destroy();
+    await leaving.promise;
+    expect(await client.declare("tasks")).toMatchObject({ consumerCount: 0 });
   });
 
   test("a wrong password is refused with RabbitMQ's code", async () => {
