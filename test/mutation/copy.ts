@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { addMarks, type Reached, type TestsByFile } from "./reach.ts";
+import { stagesOf } from "./stages.ts";
 import { LEFT_OUT, type Tests } from "./tests.ts";
 
 export interface Verdict {
@@ -13,8 +14,6 @@ export interface Verdict {
   seconds: number;
 }
 
-/** With more names than this, the tests of a file run as a whole, up to the first that fails. */
-const MOST_NAMES = 300;
 const NOT_COPIED = new Set([".git", "node_modules", "dist"]);
 
 /** A copy of the tree, in which sources are changed and tests run. */
@@ -64,7 +63,7 @@ export class Copy {
       by,
       seconds: (performance.now() - began) / 1_000,
     });
-    for (const [paths, names] of choose(reached, tests)) {
+    for (const { paths, names } of stagesOf(mutated, reached, tests)) {
       const left = limit - (performance.now() - began);
       const pattern = names && `^(?:${names.map((name) => RegExp.escape(name)).join("|")})$`;
       const { failure, isLate } = await this.#vitest(
@@ -128,19 +127,6 @@ export class Copy {
     this.#running = undefined;
     return { code: late ? "late" : code, output };
   }
-}
-
-/** Runs of vitest, the most promising first: paths, and names where not all tests of these run. */
-function choose(
-  reached: TestsByFile | undefined,
-  { recorded, others }: Tests,
-): [string[], string[] | undefined][] {
-  const rest: [string[], undefined][] = others.length > 0 ? [[others, undefined]] : [];
-  if (!reached) return [[recorded, undefined], ...rest];
-  if (reached.size === 0) return rest;
-  const names = [...reached.values()].flatMap((each) => [...(each ?? [])]);
-  const asWhole = names.length > MOST_NAMES || [...reached.values()].includes(null);
-  return [[[...reached.keys()], asWhole ? undefined : names], ...rest];
 }
 
 function kill(group: number): void {

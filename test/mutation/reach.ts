@@ -9,6 +9,8 @@ import type { Mutant } from "./mutants.ts";
 export interface Reached {
   file: string;
   name: string | null;
+  /** How long the test took. */
+  ms: number;
   blocks: string[];
 }
 
@@ -52,8 +54,8 @@ export function addMarks(file: string, source: string): string {
   return marked;
 }
 
-/** The tests that execute a mutant, by file; `null` instead of names for all tests of a file. */
-export type TestsByFile = Map<string, Set<string> | null>;
+/** The tests that execute a mutant, by file: names with the time they took; `null` instead for all tests of a file. */
+export type TestsByFile = Map<string, Map<string, number> | null>;
 
 export class Reach {
   readonly #parsed = new Map<string, Parsed & { source: string }>();
@@ -96,10 +98,10 @@ export class Reach {
 
   #collect(blocks: string[]): TestsByFile {
     const found: TestsByFile = new Map();
-    for (const { file, name } of blocks.flatMap((block) => this.#testsOf.get(block) ?? [])) {
+    for (const { file, name, ms } of blocks.flatMap((block) => this.#testsOf.get(block) ?? [])) {
       const names = found.get(file);
       if (name === null || names === null) found.set(file, null);
-      else found.set(file, (names ?? new Set()).add(name));
+      else found.set(file, (names ?? new Map<string, number>()).set(name, ms));
     }
     return found;
   }

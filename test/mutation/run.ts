@@ -4,15 +4,17 @@
 // What would be changed:                   npm run mutate -- --list
 //
 // Each change (a mutant) is made in a copy of the tree. First all tests run once, on sources that record which test
-// executes which block. A survivor is either a missing test, or code that does nothing, or a change that only costs time:
-// all of them are worth a look.
+// executes which block. Of the tests that execute a mutant, the quickest run first (stages.ts). A survivor is either a
+// missing test, or code that does nothing, or a change that only costs time: all of them are worth a look.
 
-import { globSync, readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { Random } from "../simulation/random.ts";
 import { Copy, type Verdict } from "./copy.ts";
 import { findMutants, type Mutant } from "./mutants.ts";
-import { Reach } from "./reach.ts";
+import { Reach, type Reached } from "./reach.ts";
 import { FOLDERS, testsFor } from "./tests.ts";
 
 const { values } = parseArgs({
@@ -69,9 +71,12 @@ async function run(): Promise<void> {
   report(verdicts);
 }
 
-/** All tests of the folders that are mutated, on marked sources. They have to pass. */
+/** All tests of the folders that are mutated, on marked sources. They have to pass. Kept until a source or test changes. */
 async function record(copy: Copy): Promise<Reach> {
   const folders = FOLDERS.filter((folder) => mutants.some(({ file }) => file.startsWith(folder)));
+  const kept = join("node_modules/.cache/dibs-mutation", `${hashOf(folders)}.json`);
+  if (existsSync(kept))
+    return new Reach(process.cwd(), files, JSON.parse(readFileSync(kept, "utf8")) as Reached[]);
   const began = performance.now();
   const reached = await copy.record(
     folders.flatMap((folder) => testsFor(folder).recorded),
@@ -81,7 +86,15 @@ async function record(copy: Copy): Promise<Reach> {
   console.log(
     `Recorded in ${seconds} s what ${reached.length} tests execute. ${mutants.length} mutants follow.`,
   );
+  mkdirSync(dirname(kept), { recursive: true });
+  writeFileSync(kept, JSON.stringify(reached));
   return new Reach(process.cwd(), files, reached);
+}
+
+function hashOf(folders: string[]): string {
+  const hash = createHash("sha256").update(folders.join());
+  for (const file of globSync("{src,test}/**/*.ts").toSorted()) hash.update(file).update(readFileSync(file));
+  return hash.digest("hex").slice(0, 16);
 }
 
 async function judge(copy: Copy, mutant: Mutant, reach: Reach): Promise<Verdict> {
