@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { findMutants } from "../mutation/mutants.ts";
+import { stagesOf } from "../mutation/stages.ts";
 
 function mutate(source: string): string[] {
   return findMutants("a.ts", source).map(
@@ -33,5 +34,35 @@ test("statements lose bounds, conditions and their order, and keep their paramet
     'const A = "SELECT a FROM b WHERE c <= ? AND d = ? ORDER BY e LIMIT 1"',
     'const A = "SELECT a FROM b WHERE c < ? AND (d = ? OR 1) ORDER BY e LIMIT 1"',
     'const A = "SELECT a FROM b WHERE c < ? AND d = ? ORDER BY e DESC LIMIT 1"',
+  ]);
+});
+
+test("the quickest tests that execute a mutant run first, those of its own folder before all others", () => {
+  const reached = new Map([
+    [
+      "test/api/queue.test.ts",
+      new Map([
+        ["slow", 9_000],
+        ["quick", 5],
+      ]),
+    ],
+    ["test/broker/gather.test.ts", new Map([["own", 200]])],
+    ["test/api/limits.test.ts", null],
+  ]);
+  expect(stagesOf("src/broker/gather.ts", reached, { recorded: ["test/api"], others: ["test/e2e"] })).toEqual(
+    [
+      { paths: ["test/broker/gather.test.ts", "test/api/queue.test.ts"], names: ["own", "quick"] },
+      { paths: ["test/api/queue.test.ts", "test/api/limits.test.ts"] },
+      { paths: ["test/e2e"] },
+    ],
+  );
+});
+
+test("a mutant that no recorded test executes runs against the others only", () => {
+  const tests = { recorded: ["test/api"], others: ["test/e2e"] };
+  expect(stagesOf("src/broker/gather.ts", new Map(), tests)).toEqual([{ paths: ["test/e2e"] }]);
+  expect(stagesOf("src/broker/gather.ts", undefined, tests)).toEqual([
+    { paths: ["test/api"] },
+    { paths: ["test/e2e"] },
   ]);
 });
