@@ -58,7 +58,7 @@ export class CallerTransaction {
       const { schema, where } = this.lookups;
       if (tries > MOST_TRIES) throw elsewhere(mine.salt === this.#header.salt, schema, where);
       // The server may have crashed meanwhile, or the store may have been created again, between the two reads.
-      mine = await this.lookups.identity({ anew: true });
+      mine = await this.lookups.identity({ refresh: true });
       await this.#readHeader();
     }
   }

@@ -15,8 +15,8 @@ export interface StoreLookups {
   schema: string;
   /** The server's name in error messages, without secrets. */
   where: string;
-  /** Identifies this store. Cached unless `anew`. */
-  identity(how?: { anew: true }): Promise<Identity>;
+  /** Identifies this store. Cached unless `refresh`. */
+  identity(how?: { refresh: true }): Promise<Identity>;
   /** New queues are made, and stay even if the caller rolls back. */
   queues(names: string[]): Promise<Map<string, KnownQueue>>;
   /** Pending tasks, for a queue's maxDepth. */

@@ -184,7 +184,7 @@ function refused(error: unknown, where: string): DibsError {
   }
   if (code === "42P01" || code === "3F000") {
     return failure(
-      `The schema of the store at ${where} is not there any more (${message}). Nothing was changed. Open it anew.`,
+      `The schema of the store at ${where} is not there any more (${message}). Nothing was changed. Open it again.`,
       error,
       false,
     );
@@ -192,7 +192,7 @@ function refused(error: unknown, where: string): DibsError {
   if (code.startsWith("42") || code === "0A000") {
     return failure(
       `PostgreSQL at ${where} does not know what dibs asks for (${message}). Nothing was changed. See that nobody has ` +
-        `changed the tables of its schema and that this dibs is as new as they are, then open it anew.`,
+        `changed the tables of its schema and that this dibs is as new as they are, then open it again.`,
       error,
       false,
     );

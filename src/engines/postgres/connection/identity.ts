@@ -21,8 +21,8 @@ export interface Identity {
 /** The last answer: a connection leads to one server, unless a pooler moves it. */
 const KNOWN = new WeakMap<Connection, Identity>();
 
-export async function identityOf(link: Connection, how?: { anew: true }): Promise<Identity> {
-  const known = how?.anew ? undefined : KNOWN.get(link);
+export async function identityOf(link: Connection, how?: { refresh: true }): Promise<Identity> {
+  const known = how?.refresh ? undefined : KNOWN.get(link);
   return known ?? readIdentity(link);
 }
 

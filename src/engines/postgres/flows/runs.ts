@@ -52,8 +52,8 @@ const JOIN = `
   FROM unnest($2::int8[], $3::int8[], $4::text[], $5::text[]) AS each (task, run, stage, part)`;
 
 /** Tasks were added that begin a run, or continue one. */
-export function joinRuns(tx: Tx, newcomers: { seq: number; task: NewTask | RunTask }[]): void {
-  const tasks = newcomers.filter(({ task }) => isOfRun(task));
+export function joinRuns(tx: Tx, newTasks: { seq: number; task: NewTask | RunTask }[]): void {
+  const tasks = newTasks.filter(({ task }) => isOfRun(task));
   if (tasks.length === 0) return;
   const begun = tasks.flatMap(({ seq, task }) =>
     "at" in task ? [] : [{ ...task.run!, seq, queue: task.queue }],

@@ -2,7 +2,7 @@ import type { RunTask } from "../../../core/run.ts";
 import { type NewTask, rankOf } from "../../../core/task.ts";
 import type { NewTaskRow } from "../line/first-state.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
-import { givePlaces, joinLanes, type PromotedTask, type Waiter } from "./lane-line.ts";
+import { assignPositions, joinLanes, type PromotedTask, type Waiter } from "./lane-line.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** How added tasks join groups in queues with limits. */
@@ -10,7 +10,7 @@ import type { Tx } from "../transaction/tx.ts";
 /** A task that joins its group, and the tasks that this promotes. */
 export interface Join {
   waiter: Waiter;
-  risers: PromotedTask[];
+  promoted: PromotedTask[];
 }
 
 /**
@@ -38,26 +38,26 @@ export async function joinNew(
 }
 
 function waiterOf(key: string, pos: number, rank: number, cost: number | null): Waiter {
-  return { key, task: pos, pos, rank, failures: 0, cost, waits: false, rises: false };
+  return { key, task: pos, pos, rank, failures: 0, cost, waits: false, isPromoted: false };
 }
 
 /** In their order. */
 async function joinAll(tx: Tx, joiners: readonly { queue: Queue; waiter: Waiter }[]): Promise<Join[]> {
-  const risers = new Map<Waiter, PromotedTask[]>();
+  const promoted = new Map<Waiter, PromotedTask[]>();
   for (const [queue, its] of Map.groupBy(joiners, (joiner) => joiner.queue)) {
     const waiters = its.map(({ waiter }) => waiter);
-    for (const [i, up] of (await joinLanes(tx, queue, waiters)).entries()) risers.set(waiters[i]!, up);
+    for (const [i, up] of (await joinLanes(tx, queue, waiters)).entries()) promoted.set(waiters[i]!, up);
   }
-  return joiners.map(({ waiter }) => ({ waiter, risers: risers.get(waiter)! }));
+  return joiners.map(({ waiter }) => ({ waiter, promoted: promoted.get(waiter)! }));
 }
 
-export function takesTurns({ risers }: Join): boolean {
-  return risers[0]?.lane.queue.policy.groups.fair ?? false;
+export function rotates({ promoted }: Join): boolean {
+  return promoted[0]?.lane.queue.policy.groups.fair ?? false;
 }
 
 /** Tasks that have a number and have not joined their group yet, in queues with limits. */
-export async function joinGroups(tx: Tx, newcomers: NewTaskRow[]): Promise<void> {
-  const joining = newcomers.filter(
+export async function joinGroups(tx: Tx, newTasks: NewTaskRow[]): Promise<void> {
+  const joining = newTasks.filter(
     ({ queue, groupKey, due, joining: done }) => queue.limited && groupKey !== null && due === null && !done,
   );
   const waiters = joining.map(({ queue, groupKey, seq, pos, rank, cost }) => ({
@@ -65,17 +65,19 @@ export async function joinGroups(tx: Tx, newcomers: NewTaskRow[]): Promise<void>
     waiter: { ...waiterOf(groupKey!, pos, rank, cost), task: seq },
   }));
   for (const [i, join] of (await joinAll(tx, waiters)).entries()) {
-    const newcomer = joining[i]!;
-    newcomer.joining = join;
-    await givePlaces(tx, newcomer.queue, join.risers);
+    const newTask = joining[i]!;
+    newTask.joining = join;
+    await assignPositions(tx, newTask.queue, join.promoted);
   }
 }
 
 /** For each waiting task that was promoted: the index of the added task that promoted it. */
-export function risenBy(newcomers: readonly NewTaskRow[]): Map<number, number> {
+export function promotedBy(newTasks: readonly NewTaskRow[]): Map<number, number> {
   return new Map(
-    newcomers.flatMap(({ index, joining }) =>
-      (joining?.risers ?? []).flatMap(({ waiter }) => (waiter.waits ? [[waiter.task, index] as const] : [])),
+    newTasks.flatMap(({ index, joining }) =>
+      (joining?.promoted ?? []).flatMap(({ waiter }) =>
+        waiter.waits ? [[waiter.task, index] as const] : [],
+      ),
     ),
   );
 }

@@ -22,14 +22,14 @@ export interface Waiter {
   /** It has a row in `waiting`. */
   waits: boolean;
   /** It was promoted. */
-  rises: boolean;
+  isPromoted: boolean;
 }
 
 /** A task that enters the line. Its position is its own, unless groups rotate. */
 export interface PromotedTask {
   lane: Lane;
   waiter: Waiter;
-  place: number;
+  linePos: number;
 }
 
 /** How many more tasks of a group may enter the line, without regard to its rate. */
@@ -46,7 +46,7 @@ const OF_LANE = (where = ""): string => `
     SELECT task, pos, rank, failures FROM dibs.waiting
     WHERE queue = $1 AND group_key = wanted.key COLLATE "C" ${where} ORDER BY pos LIMIT wanted.most FOR UPDATE`;
 const FIRST = (waiting: string): string => `
-  SELECT wanted.key, waiting.task, waiting.pos, waiting.rank, waiting.failures, task.cost, true AS waits, false AS rises
+  SELECT wanted.key, waiting.task, waiting.pos, waiting.rank, waiting.failures, task.cost, true AS waits, false AS "isPromoted"
   FROM unnest($2::text[], $3::int4[]) AS wanted (key, most)
   CROSS JOIN LATERAL (${waiting}) AS waiting
   CROSS JOIN ${TASK_OF("waiting")}`;
@@ -70,10 +70,10 @@ async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promi
 }
 
 /** Promotes tasks, the first ones first. If only time can make room, the lane gets a wake time. */
-function rising(tx: Tx, lane: Lane, waiting: Waiter[]): PromotedTask[] {
+function promoteFrom(tx: Tx, lane: Lane, waiting: Waiter[]): PromotedTask[] {
   const { rateLimit } = lane.queue.policy.groups;
   const time = tx.limits.timeFor(rateLimit, lane.meter);
-  const risers: PromotedTask[] = [];
+  const promoted: PromotedTask[] = [];
   for (;;) {
     const [next] = waiting;
     const at =
@@ -82,14 +82,14 @@ function rising(tx: Tx, lane: Lane, waiting: Waiter[]): PromotedTask[] {
         : null;
     if (!next || at === null || at > tx.now) {
       tx.limits.wakeAt(lane, at);
-      return risers;
+      return promoted;
     }
     waiting.shift();
     lane.holders++;
     lane.line++;
     lane.changed = true;
-    next.rises = true;
-    risers.push({ lane, waiter: next, place: next.pos });
+    next.isPromoted = true;
+    promoted.push({ lane, waiter: next, linePos: next.pos });
   }
 }
 
@@ -97,16 +97,20 @@ function rising(tx: Tx, lane: Lane, waiting: Waiter[]): PromotedTask[] {
 export async function fillLanes(tx: Tx, queue: Queue, keys: readonly string[]): Promise<void> {
   const lanes = await tx.limits.lanes(queue, [...new Set(keys)]);
   const waiting = await firstWaiting(tx, queue, lanes);
-  const risers = lanes.flatMap((lane) => rising(tx, lane, waiting.get(lane.key) ?? []));
-  await givePlaces(tx, queue, risers);
-  await enterLineOfLanes(tx, queue, risers);
+  const promoted = lanes.flatMap((lane) => promoteFrom(tx, lane, waiting.get(lane.key) ?? []));
+  await assignPositions(tx, queue, promoted);
+  await enterLineOfLanes(tx, queue, promoted);
 }
 
 /** If groups rotate, promoted tasks get the last positions. */
-export async function givePlaces(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<void> {
+export async function assignPositions(
+  tx: Tx,
+  queue: Queue,
+  promoted: readonly PromotedTask[],
+): Promise<void> {
   if (!queue.policy.groups.fair) return;
-  const places = await tx.numbers("seq", risers.length);
-  for (const [index, riser] of risers.entries()) riser.place = places[index]!;
+  const positions = await tx.numbers("seq", promoted.length);
+  for (const [index, each] of promoted.entries()) each.linePos = positions[index]!;
 }
 
 /**
@@ -123,7 +127,7 @@ export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]
     waiting.set(joiner.key, others);
     const behind = others.findIndex((other) => order(other, joiner) > 0);
     others.splice(behind < 0 ? others.length : behind, 0, joiner);
-    return rising(tx, lanes.get(joiner.key)!, others);
+    return promoteFrom(tx, lanes.get(joiner.key)!, others);
   });
 }
 
@@ -133,10 +137,14 @@ const TAKE_WAITING = deleteEach(
   `waiting.queue = $1 AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos`,
 );
 /** Promoted tasks enter the line, and their rows in `waiting` are deleted. */
-export async function enterLineOfLanes(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<void> {
-  if (risers.length === 0) return;
-  tx.limits.risen += risers.length;
-  const stored = risers.filter(({ waiter }) => waiter.waits).map(({ waiter }) => waiter);
+export async function enterLineOfLanes(
+  tx: Tx,
+  queue: Queue,
+  promoted: readonly PromotedTask[],
+): Promise<void> {
+  if (promoted.length === 0) return;
+  tx.limits.promotions += promoted.length;
+  const stored = promoted.filter(({ waiter }) => waiter.waits).map(({ waiter }) => waiter);
   if (stored.length > 0) {
     tx.send(
       TAKE_WAITING,
@@ -146,13 +154,15 @@ export async function enterLineOfLanes(tx: Tx, queue: Queue, risers: readonly Pr
     );
     tx.counters.count(queue, "waiting", -stored.length);
   }
-  const owners = await ownersAmong(tx, queue, risers);
+  const owners = await ownersAmong(tx, queue, promoted);
   await enterLine(
     tx,
-    risers.map(({ waiter: { task: seq, rank, failures, key: laneKey }, place: pos, lane: { session } }) => ({
-      ...{ queue, rank, pos, seq, failures, special: true, laneKey },
-      sticksTo: session !== null && owners.has(session) ? session : null,
-    })),
+    promoted.map(
+      ({ waiter: { task: seq, rank, failures, key: laneKey }, linePos: pos, lane: { session } }) => ({
+        ...{ queue, rank, pos, seq, failures, special: true, laneKey },
+        sticksTo: session !== null && owners.has(session) ? session : null,
+      }),
+    ),
   );
 }
 
@@ -161,9 +171,9 @@ const LIVE_OWNERS = `
   WHERE serving.queue = $1 AND serving.session = ANY ($2::int8[]) AND session.heartbeat_at + session.lease > $3`;
 
 /** The live sessions that the lanes are sticky to, and that serve the queue. */
-async function ownersAmong(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<Set<number>> {
+async function ownersAmong(tx: Tx, queue: Queue, promoted: readonly PromotedTask[]): Promise<Set<number>> {
   if (!queue.policy.groups.sticky) return new Set();
-  const sessions = [...new Set(risers.flatMap(({ lane }) => lane.session ?? []))];
+  const sessions = [...new Set(promoted.flatMap(({ lane }) => lane.session ?? []))];
   if (sessions.length === 0) return new Set();
   const rows = await tx.all<{ id: number }>(LIVE_OWNERS, queue.name, numbers(sessions), tx.now);
   return new Set(rows.map(({ id }) => id));
@@ -188,23 +198,23 @@ export interface Joining {
 export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiting"> {
   const { queue, groupKey, seq, pos, rank, failures, cost } = task;
   const lane = await tx.limits.lane(queue, groupKey!);
-  const waiter = { key: groupKey!, task: seq, pos, rank, failures, cost, waits: false, rises: false };
+  const waiter = { key: groupKey!, task: seq, pos, rank, failures, cost, waits: false, isPromoted: false };
   // If the group has several heads, it must join like any other.
   if (task.blocksGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     lane.line++;
-    await enterLineOfLanes(tx, queue, [{ lane, waiter, place: pos }]);
+    await enterLineOfLanes(tx, queue, [{ lane, waiter, linePos: pos }]);
     return "ready";
   }
   if (task.blocksGroup) giveUp(lane);
   task.blocksGroup = false;
-  const risers = (await joinLanes(tx, queue, [waiter])).flat();
-  if (!waiter.rises) {
+  const promoted = (await joinLanes(tx, queue, [waiter])).flat();
+  if (!waiter.isPromoted) {
     tx.send(INSERT_WAITING, queue.id, groupKey, pos, seq, rank, failures);
     tx.counters.count(queue, "waiting", 1);
   } else task.blocksGroup = true;
-  await givePlaces(tx, queue, risers);
-  await enterLineOfLanes(tx, queue, risers);
-  return waiter.rises ? "ready" : "waiting";
+  await assignPositions(tx, queue, promoted);
+  await enterLineOfLanes(tx, queue, promoted);
+  return waiter.isPromoted ? "ready" : "waiting";
 }
 
 function giveUp(lane: Lane): void {
@@ -260,7 +270,7 @@ export interface InLine {
   table: Line;
   key: string;
   rank: number;
-  place: number;
+  linePos: number;
   task: number;
   pos: number;
   cost: number | null;
@@ -269,7 +279,7 @@ export interface InLine {
 const IN_LINE = (["ready", "ready_elsewhere", "ready_sticky"] as const)
   .map(
     (table) => `
-  SELECT '${table}' AS "table", wanted.key, ${table}.rank, ${table}.pos AS place, ${table}.task,
+  SELECT '${table}' AS "table", wanted.key, ${table}.rank, ${table}.pos AS "linePos", ${table}.task,
     coalesce(task.pos, task.seq) AS pos, task.cost
   FROM unnest($2::text[]) AS wanted (key)
   CROSS JOIN ${lookUp(table, `${table}.queue = $1 AND ${table}.group_key = wanted.key COLLATE "C"`)}
@@ -301,7 +311,7 @@ export async function removeFromLine(tx: Tx, queue: Queue, rows: readonly InLine
     const its = [...left.values()].filter((row) => table === "ready" || row.table === table);
     if (its.length === 0) continue;
     const ranks = numbers(its.map(({ rank }) => rank));
-    const places = numbers(its.map(({ place }) => place));
+    const places = numbers(its.map(({ linePos }) => linePos));
     const back = await tx.take<{ group_key: string; task: number }>(
       PULL_BACK(table),
       queue.id,

@@ -92,7 +92,7 @@ const WRITE_LANES = `
 
 export class Limits {
   /** How many tasks of groups this transaction has promoted. */
-  risen = 0;
+  promotions = 0;
   readonly #tx: Tx;
   /** The queues whose gates this transaction holds. */
   readonly #ours = new Set<number>();

@@ -64,7 +64,7 @@ export async function enterFirstState(tx: Tx, tasks: NewTaskRow[]): Promise<Map<
     if (state !== "ready") tx.counters.count(queue, state, 1);
   }
   // After the waiting tasks are written: some of them may be promoted here.
-  const promoted = tasks.flatMap(({ joining }) => joining?.risers ?? []);
+  const promoted = tasks.flatMap(({ joining }) => joining?.promoted ?? []);
   for (const [queue, its] of Map.groupBy(promoted, ({ lane }) => lane.queue))
     await enterLineOfLanes(tx, queue, its);
   return states;
@@ -84,7 +84,7 @@ async function chooseStates(tx: Tx, tasks: NewTaskRow[]): Promise<Map<NewTaskRow
     tasks.map((each) => {
       if (each.due !== null) return [each, "scheduled"];
       if (each.groupKey === null) return [each, "ready"];
-      if (each.joining) return [each, each.joining.waiter.rises ? "ready" : "waiting"];
+      if (each.joining) return [each, each.joining.waiter.isPromoted ? "ready" : "waiting"];
       const isHead = free.delete(laneName({ queue: each.queue.id, groupKey: each.groupKey }));
       return [each, isHead ? "ready" : "waiting"];
     }),

@@ -34,21 +34,21 @@ export interface NextDue {
 }
 
 // Each is read from the first entry of an index.
-const HORIZON_WITH = (more: string): string => `
+const nextDueWith = (more: string): string => `
   SELECT ${more}
     (SELECT min(heartbeat_at + lease) FROM dibs.session WHERE ${sinceFloor("session", "heartbeat_at + lease")}) AS session,
     (SELECT min(deadline) FROM dibs.claim WHERE session IS NULL AND ${sinceFloor("hand", "deadline")}) AS hand,
     (SELECT min(due) FROM dibs.scheduled WHERE ${sinceFloor("scheduled", "due")}) AS due,
     (SELECT min(until) FROM dibs.ready_elsewhere WHERE ${sinceFloor("ready_elsewhere", "until")}) AS elsewhere,
     (SELECT min(expires_at) FROM dibs.ttl WHERE ${sinceFloor("ttl", "expires_at")}) AS ttl`;
-const HORIZON = HORIZON_WITH("");
-const HORIZON_WITH_LIMITS = HORIZON_WITH(`
+const NEXT_DUE = nextDueWith("");
+const NEXT_DUE_WITH_LIMITS = nextDueWith(`
     least((SELECT min(wake_at) FROM dibs.lane WHERE wake_at IS NOT NULL AND ${sinceFloor("lane", "wake_at")}),
       (SELECT min(wake_at) FROM dibs.gate WHERE wake_at IS NOT NULL AND ${sinceFloor("gate", "wake_at")})) AS wake,`);
 
 export async function nextDue(tx: Tx): Promise<NextDue> {
   tx.limits.flush();
-  return (await tx.get<NextDue>(tx.queues.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
+  return (await tx.get<NextDue>(tx.queues.hasLimits ? NEXT_DUE_WITH_LIMITS : NEXT_DUE))!;
 }
 
 function isAhead(tx: Tx, nextDue: NextDue): boolean {

@@ -63,11 +63,11 @@ export function addAhead(tx: Tx, op: object, adds: NewTask[][]): void {
 
 /** Undefined if nothing was sent ahead, or the store was not as expected and nothing was added. */
 export async function addedAhead(tx: Tx, op: object): Promise<Adds | undefined> {
-  const foreseen = tx.sentAhead.get(op) as SentAhead<NewTask[][], Row> | undefined;
-  if (!foreseen) return undefined;
+  const sent = tx.sentAhead.get(op) as SentAhead<NewTask[][], Row> | undefined;
+  if (!sent) return undefined;
   tx.sentAhead.delete(op);
-  const added = addedBy(tx, foreseen.what.flat(), await foreseen.answer);
-  return added && { adds: foreseen.what, added };
+  const added = addedBy(tx, sent.what.flat(), await sent.answer);
+  return added && { adds: sent.what, added };
 }
 
 /** All of which are plain. */

@@ -11,7 +11,7 @@ import { holdsKey } from "../../../core/unique.ts";
 import type { RunTask } from "../../../core/run.ts";
 import { bodiesOf, column, headersColumn, headersSql, type Payloads, textsSql } from "./add-columns.ts";
 import { addPlainly, areAllPlain } from "./add-fast.ts";
-import { joinNew, risenBy, takesTurns } from "../limits/add-to-lanes.ts";
+import { joinNew, promotedBy, rotates } from "../limits/add-to-lanes.ts";
 import { enterFirstState, type NewTaskRow, numbersOf, queuesOf } from "../line/first-state.ts";
 import { changeHolder } from "../line/change-holder.ts";
 import { findBySeq, findMany } from "../line/find-task.ts";
@@ -65,25 +65,25 @@ async function addGenerally(
   taken: Map<string, KeyRow>,
 ): Promise<AddedTask[]> {
   const existing = await stateOfTaken(tx, taken);
-  const newcomers = await giveNumbers(tx, tasks, taken);
-  const states = await lineUp(tx, newcomers);
+  const newTasks = await giveNumbers(tx, tasks, taken);
+  const states = await writeAll(tx, newTasks);
   const byKey = new Map(
-    newcomers.flatMap((each) => (each.key === null ? [] : [[keyName(each.task), each] as const])),
+    newTasks.flatMap((each) => (each.key === null ? [] : [[keyName(each.task), each] as const])),
   );
-  const byIndex = new Map(newcomers.map((each) => [each.index, each]));
-  const risen = tx.queues.hasLimits ? risenBy(newcomers) : undefined;
+  const byIndex = new Map(newTasks.map((each) => [each.index, each]));
+  const promotions = tx.queues.hasLimits ? promotedBy(newTasks) : undefined;
   return tasks.map((task, index) => {
-    const newcomer = byIndex.get(index) ?? byKey.get(keyName(task));
-    const key = newcomer ? undefined : taken.get(keyName(task))!;
+    const newTask = byIndex.get(index) ?? byKey.get(keyName(task));
+    const key = newTask ? undefined : taken.get(keyName(task))!;
     return {
-      id: newcomer ? tx.id(tx.now, newcomer.seq) : tx.id(key!.created_at, key!.task),
+      id: newTask ? tx.id(tx.now, newTask.seq) : tx.id(key!.created_at, key!.task),
       queue: task.queue,
-      state: newcomer
-        ? states.get(newcomer)!
-        : (risen?.get(key!.task) ?? index) < index
+      state: newTask
+        ? states.get(newTask)!
+        : (promotions?.get(key!.task) ?? index) < index
           ? "ready"
           : existing.get(key!.task)!,
-      existing: newcomer?.index !== index,
+      existing: newTask?.index !== index,
     };
   });
 }
@@ -226,9 +226,9 @@ async function giveNumbers(
   const isFirst = isFirstOf(taken);
   const adding = [...tasks.entries()].filter(([, task]) => isFirst(task));
   const joins = tx.queues.hasLimits ? await joinNew(tx, adding) : undefined;
-  const turns = [...(joins?.values() ?? [])].flatMap((join) => (takesTurns(join) ? join.risers : []));
+  const turns = [...(joins?.values() ?? [])].flatMap((join) => (rotates(join) ? join.promoted : []));
   const seqs = await tx.numbers("seq", adding.length + turns.length);
-  const newcomers: Added[] = [];
+  const newTasks: Added[] = [];
   let next = 0;
   for (const [index, task] of adding) {
     const queue = await tx.queues.getOrMake(task.queue);
@@ -239,10 +239,10 @@ async function giveNumbers(
       joining.waiter.task = seq;
       joining.waiter.pos = seq;
       // Tasks that it promotes get numbers behind its own, and before the next task's.
-      const inTurns = takesTurns(joining);
-      for (const riser of joining.risers) riser.place = inTurns ? seqs[next++]! : riser.waiter.pos;
+      const isRotating = rotates(joining);
+      for (const each of joining.promoted) each.linePos = isRotating ? seqs[next++]! : each.waiter.pos;
     }
-    newcomers.push({
+    newTasks.push({
       index,
       task,
       rank: rankOf(task),
@@ -260,7 +260,7 @@ async function giveNumbers(
     tx.counters.flow(queue).added++;
     tx.events.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
   }
-  return newcomers;
+  return newTasks;
 }
 
 const insertTasks = (payloads: Payloads): string => `
@@ -282,16 +282,16 @@ const INSERT_KEYS = `
   WHERE idempotency.forget_at <= $1`;
 
 /** Writes all tasks, each into its first state. */
-async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<NewTaskRow, TaskState>> {
-  if (newcomers.length === 0) return new Map();
-  await writeKeys(tx, newcomers);
-  writeTasks(tx, newcomers);
-  joinRuns(tx, newcomers);
-  return enterFirstState(tx, newcomers);
+async function writeAll(tx: Tx, newTasks: Added[]): Promise<Map<NewTaskRow, TaskState>> {
+  if (newTasks.length === 0) return new Map();
+  await writeKeys(tx, newTasks);
+  writeTasks(tx, newTasks);
+  joinRuns(tx, newTasks);
+  return enterFirstState(tx, newTasks);
 }
 
-async function writeKeys(tx: Tx, newcomers: NewTaskRow[]): Promise<void> {
-  const keyed = newcomers.filter((each) => each.key !== null);
+async function writeKeys(tx: Tx, newTasks: NewTaskRow[]): Promise<void> {
+  const keyed = newTasks.filter((each) => each.key !== null);
   if (keyed.length === 0) return;
   const written = await tx.run(
     INSERT_KEYS,
@@ -304,24 +304,24 @@ async function writeKeys(tx: Tx, newcomers: NewTaskRow[]): Promise<void> {
   if (written < keyed.length) throw new StaleRead();
 }
 
-function writeTasks(tx: Tx, newcomers: Added[]): void {
-  const tasks = newcomers.map(({ task }) => task);
+function writeTasks(tx: Tx, newTasks: Added[]): void {
+  const tasks = newTasks.map(({ task }) => task);
   const { payloads, texts, bytes } = bodiesOf(tasks);
   tx.put(
     INSERT_TASKS[payloads],
     tx.now,
-    numbersOf(newcomers),
-    queuesOf(newcomers),
+    numbersOf(newTasks),
+    queuesOf(newTasks),
     column(tasks.map(({ priority }) => priority || null)),
-    column(newcomers.map((each) => each.groupKey)),
-    column(newcomers.map((each) => each.expiresAt)),
+    column(newTasks.map((each) => each.groupKey)),
+    column(newTasks.map((each) => each.expiresAt)),
     column(tasks.map(({ maxAttempts }) => maxAttempts ?? null)),
-    column(newcomers.map((each) => each.key)),
+    column(newTasks.map((each) => each.key)),
     column(tasks.map(storedContentType)),
     headersColumn(tasks),
     texts,
     bytes,
-    column(newcomers.map(({ cost }) => cost)),
+    column(newTasks.map(({ cost }) => cost)),
     column(tasks.map(({ urgent }) => urgent || null)),
   );
 }

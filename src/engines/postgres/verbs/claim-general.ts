@@ -113,14 +113,14 @@ export interface Turn {
  * Claims from the line, as far as limits allow. Returns how many tasks left it, when the next may start, and whether
  * another call may find more: tasks were promoted, or more of the retry-elsewhere line can be read.
  */
-export async function takeSlowly(
+export async function takeOnGeneralPath(
   tx: Tx,
   request: ClaimRequest,
   { session, outcome, left, size }: Pick<Turn, "session" | "outcome" | "left" | "size">,
   queue: Queue,
   { room, urgentOnly }: Pick<Allowance, "room" | "urgentOnly">,
 ): Promise<{ taken: number; more: boolean; next: number }> {
-  const { risen } = tx.limits;
+  const { promotions } = tx.limits;
   const line = await readLine(tx, request, queue, room, urgentOnly);
   outcome.passed ||= line.passed;
   const fit = countFitting(line.rows.slice(0, room), sizeOf, size);
@@ -171,7 +171,8 @@ export async function takeSlowly(
   countClaimed(tx, queue, outcome.tasks, count);
   if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
   if (isGoverned) await promoteNext(tx, queue, session, alive);
-  const more = !isCut && (tx.limits.risen > risen || taken.some((row) => row.table === "ready_elsewhere"));
+  const more =
+    !isCut && (tx.limits.promotions > promotions || taken.some((row) => row.table === "ready_elsewhere"));
   return { taken: taken.length, more, next };
 }
 

@@ -5,7 +5,7 @@ import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { claimHead } from "./claim-fast.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
-import { type SessionRow, takeSlowly, type Turn } from "./claim-general.ts";
+import { type SessionRow, takeOnGeneralPath, type Turn } from "./claim-general.ts";
 import { allowanceFor, isAnyReady, hasNoLimits } from "../limits/gates.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { isFresh, newest, HEARTBEAT } from "../statements/newest.ts";
@@ -111,7 +111,7 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
     // The queue may have got a hold meanwhile.
     if (queue.limited) return takeWithinLimits(tx, request, turn, queue, room);
     await sweepFirst(tx, request, turn);
-    return void (await takeSlowly(tx, request, turn, queue, { room, urgentOnly: false }));
+    return void (await takeOnGeneralPath(tx, request, turn, queue, { room, urgentOnly: false }));
   }
   turn.swept = true;
   if (head.left > 0) {
@@ -144,7 +144,7 @@ async function takeWithinLimits(
   const opens = until !== null && (await isAnyReady(tx, queue)) ? [until] : [];
   let room = Math.min(wanted, allowance.room);
   while (room > 0) {
-    const { taken, more, next } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
+    const { taken, more, next } = await takeOnGeneralPath(tx, request, turn, queue, { room, urgentOnly });
     room -= taken;
     if (next > tx.now) opens.push(next);
     // If groups may have only so many tasks in the line, claims may have promoted others.

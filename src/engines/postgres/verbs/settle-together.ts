@@ -29,10 +29,10 @@ export async function settleTogether(
   from: number,
   single: (op: Op<"settle">) => Promise<Outcome>,
 ): Promise<Outcome[]> {
-  const foreseen = tx.sentAhead.get(ops[from]!) as SentAhead<Success[], Row> | undefined;
-  const successes = foreseen?.what ?? successesFrom(tx, ops, from);
+  const sent = tx.sentAhead.get(ops[from]!) as SentAhead<Success[], Row> | undefined;
+  const successes = sent?.what ?? successesFrom(tx, ops, from);
   if (successes.length === 0) return [];
-  const { settled, told } = await endAll(tx, successes, foreseen?.answer);
+  const { settled, told } = await endAll(tx, successes, sent?.answer);
   if (settled.size < successes.length) {
     const left = successes.filter(({ seq }) => !settled.has(seq));
     const special = await endSpecial(tx, columnsOf(left));
@@ -137,9 +137,9 @@ export function settleAhead(tx: Tx, ops: readonly Op[]): void {
 async function endAll(
   tx: Tx,
   successes: readonly Success[],
-  foreseen: Promise<Row[]> | undefined,
+  sent: Promise<Row[]> | undefined,
 ): Promise<{ settled: Set<number>; told: Settled[] }> {
-  const rows = await (foreseen ?? tx.rows<Row>(...ending(successes)));
+  const rows = await (sent ?? tx.rows<Row>(...ending(successes)));
   if (rows.length > 0) tx.noteWrite();
   let total = 0;
   const told: Settled[] = [];

@@ -302,7 +302,7 @@ function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
   const outcomes: Outcome[] = [];
   while (outcomes.length < ops.length) {
     const op = ops[outcomes.length]!;
-    if (op.verb !== "add" && op.verb !== "publish") tx.newcomers.write();
+    if (op.verb !== "add" && op.verb !== "publish") tx.addBuffer.write();
     const settled =
       op.verb === "settle"
         ? settleTogether(tx, ops, outcomes.length, (each) => runOne(HANDLERS, tx, each))

@@ -109,7 +109,7 @@ function nextStep(tx: Tx, claim: Claimed, result: Body | null): NextStep | undef
 
 export function goOnTogether(tx: Tx, steps: readonly NextStep[]): void {
   for (const { queue, result, at } of steps) {
-    const seq = tx.newcomers.take(queue, { queue: queue.name, data: result ?? "null", at })!;
+    const seq = tx.addBuffer.take(queue, { queue: queue.name, data: result ?? "null", at })!;
     tx.counters.flow(queue).added++;
     if (tx.listeners > 0)
       tx.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId: tx.id(tx.now, seq) });

@@ -148,11 +148,11 @@ export class LaneChanges {
   }
 
   /**
-   * Promotes the first waiting tasks of a group, as many as may be. `newcomer`: a task that joins and has no row yet.
+   * Promotes the first waiting tasks of a group, as many as may be. `joining`: a task that joins and has no row yet.
    * Returns whether it was promoted.
    */
-  fill(lane: Lane, newcomer?: TransitionTask): boolean {
-    let behind = newcomer;
+  fill(lane: Lane, joining?: TransitionTask): boolean {
+    let behind = joining;
     let at: number | null = null;
     const order = groupOrder(lane.queue.policy);
     while (!isFull(lane)) {
@@ -167,7 +167,7 @@ export class LaneChanges {
       this.#lineUp(lane, next);
     }
     this.#wakeAt(lane, at);
-    if (!behind) return newcomer !== undefined;
+    if (!behind) return joining !== undefined;
     wait(this.#tx, behind);
     lane.next = undefined;
     return false;
@@ -206,7 +206,7 @@ export class LaneChanges {
 
   /** At the last positions. Buffered adds get their numbers first: these are consecutive. */
   #freshPlace(): number {
-    this.#tx.newcomers.write();
+    this.#tx.addBuffer.write();
     return ++this.#tx.seq;
   }
 
@@ -262,7 +262,7 @@ function nameOfRow({ queue, group_key: key }: RowName): string {
 }
 
 function laneFrom(queue: Queue, key: string, row: LaneRow | undefined): Lane {
-  const state = row ? stateFrom(row.state) : NOBODY;
+  const state = row ? stateFrom(row.state) : UNHELD;
   return {
     queue,
     key,
@@ -279,7 +279,7 @@ function laneFrom(queue: Queue, key: string, row: LaneRow | undefined): Lane {
   };
 }
 
-const NOBODY: LaneState = { holders: 0 };
+const UNHELD: LaneState = { holders: 0 };
 const ONE_HEAD: LaneState = { holders: 1 };
 
 export function stateFrom(text: string | null): LaneState {

@@ -67,7 +67,7 @@ function looks(where: string) {
 
 const ALL = looks("");
 const URGENT = looks(` AND rank < ${FIRST_RANK}`);
-const KEPT_TASK = `SELECT created_at, ${DATA} FROM task WHERE seq = ?`;
+const STORED_TASK = `SELECT created_at, ${DATA} FROM task WHERE seq = ?`;
 const LARGE = `SELECT data FROM task WHERE seq = ?`;
 
 /** Sessions are numbered from 1. */
@@ -110,7 +110,7 @@ export function readElsewhere(
 }
 
 function lineRowFrom(tx: Tx, { rank, pos, task, failures, special }: ElsewhereRow, atOnce: number): LineRow {
-  const found = tx.get<{ created_at: number; data: Body | number }>(KEPT_TASK, atOnce, task)!;
+  const found = tx.get<{ created_at: number; data: Body | number }>(STORED_TASK, atOnce, task)!;
   const { created_at: createdAt, data } = found;
   return [rank, pos, task, failures, special, createdAt, data];
 }

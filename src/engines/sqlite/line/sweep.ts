@@ -30,7 +30,7 @@ export interface NextDue {
 
 // Each is read from the first entry of an index, except for sessions: they are few, and their rows change with every
 // heartbeat.
-const HORIZON = `
+const NEXT_DUE = `
   SELECT
     (SELECT min(heartbeat_at + lease) FROM session) AS session,
     (SELECT min(deadline) FROM claim WHERE session IS NULL) AS hand,
@@ -43,7 +43,7 @@ const WAKE = `
     (SELECT min(wake_at) FROM gate) AS gate`;
 
 export function nextDue(tx: Tx): NextDue {
-  const first = tx.get<NextDue>(HORIZON)!;
+  const first = tx.get<NextDue>(NEXT_DUE)!;
   first.wake = tx.queues.traits.hasLimits ? firstWake(tx) : null;
   return first;
 }
@@ -222,7 +222,7 @@ function promoted(queue: Queue, row: DueRow): TransitionTask {
   };
 }
 
-interface KeptRow {
+interface ElsewhereRow {
   queue: number;
   rank: number;
   pos: number;
@@ -232,7 +232,7 @@ const DUE_ELSEWHERE = `
   SELECT queue, rank, pos FROM ready_elsewhere WHERE until <= ? ORDER BY until, task LIMIT 0 + ?`;
 
 function endDueElsewhere(tx: Tx): void {
-  for (const row of tx.all<KeptRow>(DUE_ELSEWHERE, tx.now, BOUNDS.sweep)) {
+  for (const row of tx.all<ElsewhereRow>(DUE_ELSEWHERE, tx.now, BOUNDS.sweep)) {
     endRetryElsewhere(tx, tx.queues.of(row.queue), row.rank, row.pos);
   }
 }

@@ -17,7 +17,7 @@ const OLDEST = `
 export function trim(tx: Tx, queue: Queue, added: number): void {
   const { policy } = queue;
   if (!dropsOldest(policy)) return;
-  tx.newcomers.write();
+  tx.addBuffer.write();
   let surplus = surplusOf(tx.counters.depth(queue), policy);
   let bytes = policy.maxBytes === null ? 0 : readyBytes(tx, queue) - policy.maxBytes;
   let left = Math.max(added, BOUNDS.sweep);
@@ -38,6 +38,6 @@ export function trim(tx: Tx, queue: Queue, added: number): void {
 }
 
 export function readyBytes(tx: Tx, queue: Queue): number {
-  tx.newcomers.write();
+  tx.addBuffer.write();
   return tx.get<{ bytes: number }>(READY_BYTES, queue.id)!.bytes;
 }

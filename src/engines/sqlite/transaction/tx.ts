@@ -47,7 +47,7 @@ export class Tx extends Statements {
   /** Events that are not written yet. */
   readonly events = new Events(this);
   /** Added tasks that are not written yet. */
-  readonly newcomers = new AddBuffer(this);
+  readonly addBuffer = new AddBuffer(this);
   /** The subscriptions. */
   readonly topics = new Topics();
   /** The lists of stages. */
@@ -84,7 +84,7 @@ export class Tx extends Statements {
 
   /** Before the commit. */
   finish(): void {
-    this.newcomers.write();
+    this.addBuffer.write();
     this.events.write();
     this.counters.flush();
     if (!this.changed) return;
@@ -136,7 +136,7 @@ export class Tx extends Statements {
     this.#stored = undefined;
     this.counters.forget();
     this.dropping.clear();
-    this.newcomers.forget();
+    this.addBuffer.forget();
     this.events.forget();
     this.topics.forget();
   }

@@ -85,10 +85,10 @@ function takenKey(
 
 function addOne(tx: Tx, task: NewTask): AddedTask {
   const queue = tx.queues.getOrMake(task.queue);
-  const usual = tx.newcomers.take(queue, task);
-  const added = usual === undefined ? addUnusual(tx, queue, task) : undefined;
+  const plainSeq = tx.addBuffer.take(queue, task);
+  const added = plainSeq === undefined ? addOnGeneralPath(tx, queue, task) : undefined;
   if (added && "id" in added) return added;
-  const seq = usual ?? added!.seq;
+  const seq = plainSeq ?? added!.seq;
   const { now } = tx;
   const id = tx.id(now, seq);
   tx.counters.flow(queue).added++;
@@ -104,7 +104,7 @@ function addOne(tx: Tx, task: NewTask): AddedTask {
  * A task with a key, a group, a time-to-live, a delay or a cost: returns the task that has its key, or writes a new
  * one.
  */
-function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | TransitionTask {
+function addOnGeneralPath(tx: Tx, queue: Queue, task: NewTask): AddedTask | TransitionTask {
   const keyed = task.idempotencyKey !== undefined;
   const taken = keyed && takenKey(tx, task);
   if (taken) {

@@ -80,7 +80,7 @@ function settleInTurn(
       goOnTogether(tx, turn.steps);
       for (const _ of turn.successes) outcomes.push(SETTLED);
     } else {
-      tx.newcomers.write();
+      tx.addBuffer.write();
       for (const { op } of turn.successes) outcomes.push(alone(op));
     }
   }
