@@ -20,7 +20,7 @@ export function addTasks(model: Model, tasks: (NewTask | RunTask)[]): AddedTask[
   return addChecked(model, tasks);
 }
 
-/** After what they are added with, which must not change any more whether they fit. */
+/** Adds tasks that `checkAdds` has checked: it must not be checked again after part of a batch is written. */
 export function addChecked(model: Model, tasks: (NewTask | RunTask)[]): AddedTask[] {
   const added = tasks.map((task) => addOne(model, task));
   for (const queue of new Set(tasks.map((task) => task.queue))) trim(model, queue, tasks.length);

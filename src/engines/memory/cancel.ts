@@ -11,7 +11,7 @@ export function cancel(model: Model, { id }: Verbs["cancel"]["in"]): { state: Ta
   return { state: task.state };
 }
 
-/** It alone: of a run, the others are cancelled by whoever calls this. */
+/** Cancels this task only; the caller cancels the others of its run. */
 export function cancelTask(model: Model, task: ModelTask): void {
   const { id } = task;
   if (task.claim) {

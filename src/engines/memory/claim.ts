@@ -23,14 +23,14 @@ export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
   if (request.share !== undefined)
     for (const queue of request.queues) take(model, turn, queue, request.share);
   for (const queue of request.queues) take(model, turn, queue, request.max);
-  // A sign of life: a queue's lease may be shorter than the time since the last beat, and counts from here.
-  // Only where there was something to take, so that an idle worker that asks again and again writes nothing.
+  // Counts as a heartbeat: a queue's lease may be shorter than the time since the last one.
+  // Only if it got a task, so that the repeated claims of an idle worker write nothing.
   if (session && outcome.tasks.length > 0) session.heartbeatAt = model.awake;
   subtractClaimed(outcome, model.hint);
   return outcome;
 }
 
-/** One call, and what it has got so far. */
+/** One claim request, and what it got so far. */
 interface Turn {
   request: ClaimRequest;
   session: ModelSession | null;
@@ -38,14 +38,14 @@ interface Turn {
   size: AnswerSize;
 }
 
-/** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
+/** A session past its lease is refused even before a sweep: nothing would keep its new claims. */
 function liveSession(model: Model, id: number): ModelSession {
   const session = model.sessions.get(id);
   if (!session || isSilent(session, model.awake)) throw sessionGone(id);
   return session;
 }
 
-/** Up to `count` tasks from one queue, in its order, as far as its limits go. */
+/** Claims up to `count` tasks of one queue, in order, as far as its limits allow. */
 function take(model: Model, turn: Turn, name: string, count: number): void {
   const { request, outcome, size } = turn;
   const queue = model.queues.get(name);
@@ -62,13 +62,13 @@ function take(model: Model, turn: Turn, name: string, count: number): void {
     const { taken, next } = takeLine(model, turn, queue, { room, urgentOnly });
     room -= taken;
     if (next > model.now) opens.push(next);
-    // Where groups have so many in line and no more, others have come up behind those that were taken.
+    // With limits of groups, the claimed tasks made room for others, which were promoted.
     if (taken === 0 || size.isFull || !isGoverned(model, name)) break;
   }
   if (opens.length > 0) wakeAt(model, queue.gate, Math.min(...opens, queue.gate.wakeAt ?? opens[0]!));
 }
 
-/** What stands in line now. Answers how many left it, and from when on the next one may. */
+/** Takes tasks that are in the line now. Returns how many left it, and when the next one may. */
 function takeLine(
   model: Model,
   { request, session, outcome, size }: Turn,
@@ -79,10 +79,10 @@ function takeLine(
     .tasksOf(queue.name, "ready")
     .filter((task) => task.urgent || !urgentOnly)
     .sort((a, b) => rankOf(a) - rankOf(b) || a.place - b.place);
-  const kept = line.filter((task) => task.elsewhere).slice(0, BOUNDS.retryScan);
-  const allowed = kept.filter((task) => !task.elsewhere!.avoid.includes(request.worker));
+  const elsewhere = line.filter((task) => task.elsewhere).slice(0, BOUNDS.retryScan);
+  const allowed = elsewhere.filter((task) => !task.elsewhere!.avoid.includes(request.worker));
   const isOthers = (task: ModelTask) => task.owner !== null && task.owner !== request.session;
-  outcome.passed ||= allowed.length < kept.length || line.some(isOthers);
+  outcome.passed ||= allowed.length < elsewhere.length || line.some(isOthers);
   const open = line.filter((task) => (!task.elsewhere || allowed.includes(task)) && !isOthers(task));
   const fit = countFitting(open.slice(0, room), sizeOf, size);
   const { taken, next } = withinRates(model, queue, open, Math.min(room, fit));
@@ -90,7 +90,7 @@ function takeLine(
     size.close();
     outcome.more = true;
   }
-  // All are held before one of them ends: with a run the others would be cancelled.
+  // Claim all before one of them expires: its end would cancel the others of its run.
   for (const task of taken) if (!isExpired(model, task)) hold(model, request, session, task);
   const held = taken.filter((task) => task.claim);
   for (const task of taken) {
@@ -111,7 +111,7 @@ function sizeOf({ data, headers }: ModelTask): number {
   return sizeOfClaimed(sizeOfBody(data), sizeOfHeaders(headers));
 }
 
-/** As many of the first as the rates of their queue let start, and when the next may. What is past its time does not start. */
+/** The first tasks, as many as the rates of the queue let start, and when the next may. Expired ones do not count. */
 function withinRates(
   model: Model,
   queue: ModelQueue,
@@ -129,7 +129,7 @@ function withinRates(
   return { taken: first, next: after ? startsAt(model, queue, after) : model.now };
 }
 
-/** Each start counts for its group, and leaves a place in line. */
+/** Each start counts for its group, and makes room in the line for the next task of the group. */
 function promoteNext(model: Model, session: ModelSession | null, held: ModelTask[]): void {
   const grouped = held.filter(({ groupKey }) => groupKey !== null);
   for (const task of grouped) start(model, task, session);

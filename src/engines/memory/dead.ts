@@ -7,7 +7,7 @@ import { returnToLine, remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { revivePart } from "./runs.ts";
 
-/** Those the filter names, the earliest death first. */
+/** The dead letters that match the filter, the earliest death first. */
 export function deadLetters(model: Model, queue: string, filter: DeadFilter): ModelTask[] {
   return model
     .tasksOf(queue, "dead")
@@ -61,12 +61,12 @@ export function redrive(
     task.pos = ++model.seq;
     task.endedAt = null;
     task.error = null;
-    // What did not come in time may come now.
+    // A signal that timed out may come now.
     task.steps = fresh
       ? []
       : task.steps.filter(({ kind, name }) => kind !== "timeout" || isSleepSignal(name));
     if (fresh) task.feedback = null;
-    // Whoever redrives it wants it done, however late.
+    // A redriven task does not expire: the caller wants it done.
     task.expiresAt = null;
     revivePart(task);
     reviveKey(model, task);
@@ -76,7 +76,7 @@ export function redrive(
   return { count: tasks.length };
 }
 
-/** Its key stands for it again, unless a newer task has taken that meanwhile. */
+/** The task gets its idempotency key back, unless a newer task has it. */
 function reviveKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {
   if (idempotencyKey === null) return;
   const { keys } = model.queue(queue);

@@ -33,7 +33,7 @@ export function documents(
   return pageOf(found, limit, { sizeOf: sizeOfDocument, keyOf: (each) => [each.name] });
 }
 
-/** Those whose time has come, and how long until that of the next. */
+/** Documents that are due, and the time until the next one is. */
 export function dueDocuments(model: Model): { due: DueDocument[]; next: number | null } {
   const timed = [...model.documents].flatMap(([kind, ofKind]) =>
     [...ofKind].flatMap(([name, { value, dueAt }]) => (dueAt === null ? [] : [{ kind, name, value, dueAt }])),

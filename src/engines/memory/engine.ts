@@ -29,7 +29,7 @@ export class MemoryEngine implements Engine {
 
   async execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
     if (this.#closed) throw new DibsError("CLOSED", "The store was closed.");
-    // A copy, as any other store makes one: what the caller does with its objects later does not matter.
+    // A copy: the caller may change its objects later.
     const { outcomes, hint } = this.#store.execute(structuredClone(ops), this.#clock.read());
     ops.forEach((op, index) => this.#followSession(op, outcomes[index]!));
     this.#listener(hint);
@@ -37,7 +37,7 @@ export class MemoryEngine implements Engine {
     return outcomes;
   }
 
-  /** Its store, for exports and imports: nobody else can open it. */
+  /** Its store, for exports and imports: no other process can open it. */
   get transfer(): TransferStore {
     return this.#store.transfer;
   }
@@ -68,7 +68,7 @@ export class MemoryEngine implements Engine {
     this.#beats.set(session, stop);
   }
 
-  /** A beat ends what is overdue, so it has more to tell than notices. */
+  /** A heartbeat ends overdue claims, so it returns hints and not only notices. */
   #beat(sessions: number[]): Hint {
     const { outcomes, hint } = this.#store.execute([{ verb: "heartbeat", sessions }], this.#clock.read());
     const notices = "ok" in outcomes[0] ? outcomes[0].ok.notices : [];

@@ -21,7 +21,7 @@ export function housekeep(model: Model): Verbs["housekeep"]["out"] {
   }
   for (const session of model.sessions.values()) {
     const leases = claimsOf(model, session.id).map((task) => task.claim!.lease);
-    // It does not end while it holds something, however long it has been silent.
+    // A session with claims does not end, however long it has been silent.
     const first = leases.length === 0 ? session.lease : Math.min(...leases);
     times.push(session.heartbeatAt + first - model.awake);
   }
@@ -50,7 +50,7 @@ export function prune(model: Model, { limit }: Verbs["prune"]["in"]): { removed:
   return { removed, more };
 }
 
-/** The earliest end first. */
+/** Deletes ended tasks past their retention, the earliest end first. */
 function endedToPrune(model: Model, queue: ModelQueue) {
   const { retention } = model.policy(queue.name);
   const ended = model
@@ -66,7 +66,7 @@ function pruneEvents(model: Model): void {
 
 export function listen(model: Model, { listener, after, limit }: Verbs["listen"]["in"]): EventsAfter {
   const until = model.listeners.get(listener);
-  // Renewed now and then only: a store's every write wakes the other processes, and their listeners.
+  // Renewed rarely: on other engines, each write wakes the other processes and their listeners.
   if (until === undefined || until - model.awake <= (BOUNDS.listenerLease * 2) / 3) {
     model.listeners.set(listener, model.awake + BOUNDS.listenerLease);
   }
@@ -74,7 +74,7 @@ export function listen(model: Model, { listener, after, limit }: Verbs["listen"]
   const page = model.events.filter(({ n }) => n > from).slice(0, limit);
   const cursor = page.at(-1)?.n ?? model.eventSeq;
   const missed = cursor - from - page.length;
-  // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
+  // Its registration had expired and events were not counted: raise the number, so that the listener sees a gap.
   const wasForgotten = after !== null && until === undefined;
   return {
     events: page.map(({ event }) => JSON.stringify(event)),

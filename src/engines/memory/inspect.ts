@@ -65,7 +65,7 @@ function record(model: Model, task: ModelTask): TaskRecord {
   };
 }
 
-/** To be judged: only the result of the attempt that is named. */
+/** The result that waits for a verdict, only if it is of the named attempt. */
 export function verifying(model: Model, { id, fence }: Verified): { task: TaskRecord; result: Body | null } {
   const task = findJudged(model, { id, fence });
   if (!task) throw taskNotFound(id);

@@ -5,19 +5,19 @@ import { rankOf } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 
-/** Who may stand in line, group by group, and how many of the line may start. */
+/** How many tasks of a group may be in the line, and how many tasks of the line may start. */
 
-/** What is counted of a group, or of a whole queue. */
+/** The limits' state of a group or of a whole queue. */
 export interface Gate {
   meter: Meter;
-  /** Nothing starts before: somebody met a limit of somebody else's. */
+  /** End of a hold: no task starts before, because a handler met a limit of another service. */
   heldUntil: number;
-  /** When somebody has to look whether more may start; null: other things will tell. */
+  /** When a sweep must check whether more may start. Null: no time does, only another transition. */
   wakeAt: number | null;
 }
 
 export interface Lane extends Gate {
-  /** Of the worker that had the last one, where groups are sticky. */
+  /** The session that had the last task of the group, if groups are sticky. */
   session: number | null;
 }
 
@@ -32,14 +32,14 @@ export function laneOf(model: Model, queue: string, key: string): Lane {
   return lane;
 }
 
-/** Those of a group that the others wait for: all but the ones that wait, and those that are not due. */
+/** The heads of a group: the tasks in the line or claimed, behind which the others wait. */
 export function holders(model: Model, queue: string, key: string): ModelTask[] {
   return [...model.tasks.values()].filter(
     (task) => task.queue === queue && task.groupKey === key && task.blocksGroup,
   );
 }
 
-/** The first of a group that wait take their places in line, as many as may. */
+/** Promotes the first waiting tasks of a group, as many as its limits allow. */
 export function fill(model: Model, queue: string, key: string, lineUp: (task: ModelTask) => void): void {
   const lane = laneOf(model, queue, key);
   for (;;) {
@@ -53,13 +53,13 @@ export function fill(model: Model, queue: string, key: string, lineUp: (task: Mo
   }
 }
 
-/** Tasks of a group, in the order in which they get in line. */
+/** Tasks of a group, in the order in which they are promoted. */
 export function inOrder(model: Model, queue: string, tasks: ModelTask[]): ModelTask[] {
   const compared = groupOrder(model.policy(queue));
   return tasks.toSorted((a, b) => compared({ rank: rankOf(a), pos: a.pos }, { rank: rankOf(b), pos: b.pos }));
 }
 
-/** When the next of a group may stand in line; null: not before another one of it has moved. */
+/** When the next task of a group may be promoted. Null: only after another task of the group changed its state. */
 function linesUpAt(model: Model, lane: Lane, task: ModelTask): number | null {
   const held = holders(model, task.queue, task.groupKey!);
   const inLine = held.filter(isInLine).length;
@@ -67,7 +67,7 @@ function linesUpAt(model: Model, lane: Lane, task: ModelTask): number | null {
   return inLine < places ? mayStartAt(model, lane, task) : null;
 }
 
-/** As far as time decides. */
+/** When the hold and the rates of its group let a task start. */
 export function mayStartAt(model: Model, lane: Lane, task: ModelTask): number {
   const { rateLimit } = model.policy(task.queue).groups;
   return Math.max(lane.heldUntil, earliestStart(rateLimit, lane.meter, costOf(task), model.now));
@@ -77,7 +77,7 @@ export function isInLine({ state }: ModelTask): boolean {
   return state === "ready";
 }
 
-/** Somebody has to look again then: the keeper of this process is told. */
+/** Sets when a sweep must check the gate again, and hints at it, so that housekeeping sets its timer. */
 export function wakeAt(model: Model, gate: Gate, at: number | null): void {
   if (gate.wakeAt === at) return;
   gate.wakeAt = at;
@@ -96,7 +96,7 @@ export function start(model: Model, task: ModelTask, session: ModelSession | nul
   lane.session = groups.sticky && session ? session.id : null;
 }
 
-/** The session that a task of a sticky group is kept for, if it lives and takes more. */
+/** The session that a task of a sticky group is reserved for, if it is live and serves the queue. */
 export function ownerOf(model: Model, task: ModelTask): number | null {
   if (task.groupKey === null || !model.policy(task.queue).groups.sticky) return null;
   const { session: id } = laneOf(model, task.queue, task.groupKey);
@@ -112,7 +112,7 @@ export function runningOf(model: Model, queue: string): number {
   return [...model.tasks.values()].filter((task) => task.queue === queue && task.claim).length;
 }
 
-/** From when on it may start by the rates of its queue. */
+/** When the rates of its queue let a task start. */
 export function startsAt(model: Model, { name, gate }: ModelQueue, task: ModelTask): number {
   return earliestStart(model.policy(name).rateLimit, gate.meter, costOf(task), model.now);
 }
@@ -121,7 +121,7 @@ export function countStart(model: Model, { name, gate }: ModelQueue, task: Model
   gate.meter = spend(model.policy(name).rateLimit, gate.meter, costOf(task), model.now);
 }
 
-/** What an attempt really cost is known now. */
+/** Corrects the meters: the settlement said what the attempt really cost. */
 export function correctCost(model: Model, task: ModelTask, spent: number): void {
   const { rateLimit, groups } = model.policy(task.queue);
   const { gate } = model.queue(task.queue);
@@ -133,7 +133,7 @@ export function correctCost(model: Model, task: ModelTask, spent: number): void 
   lane.meter = correct(groups.rateLimit, lane.meter, charge, model.now);
 }
 
-/** Those whose time has come, a bounded number. */
+/** Lanes whose wake time has come, at most BOUNDS.sweep. */
 export function dueLanes(model: Model): { queue: string; key: string }[] {
   return [...model.queues.values()]
     .flatMap(({ name, lanes }) => [...lanes].map(([key, lane]) => ({ queue: name, key, at: lane.wakeAt })))
@@ -151,7 +151,7 @@ export function wakeTimes(model: Model): number[] {
   return gates.flatMap(({ wakeAt }) => wakeAt ?? []);
 }
 
-/** A group may have more than its head in line, and what it had there counts. */
+/** Whether groups have limits of their own: several heads, rates or fair rotation. */
 export function isGoverned(model: Model, queue: string): boolean {
   return governsGroups(model.policy(queue));
 }

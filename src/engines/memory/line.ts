@@ -20,13 +20,13 @@ import { correctCost, fill, holders, isGoverned, laneOf, ownerOf } from "./lanes
 import type { Model, ModelTask } from "./model.ts";
 import { endPart, isRunEnded, losePart } from "./runs.ts";
 
-/** How a task moves between the states. Each verb is written in these words. */
+/** The transitions of a task. All verbs are made of these. */
 
-/** Joins the line, or its group's: a due task, new or redriven. */
+/** A due task enters the line, or waits behind the head of its group. */
 export function enter(model: Model, task: ModelTask): void {
   task.dueAt = null;
   task.waitsFor = null;
-  // Where its group is more than an order, its head too has to ask again: another start counts. So has one of several heads.
+  // If groups have limits, a head must join like any other: another start counts against them. So must one of several heads.
   if (task.groupKey === null || (isOnlyHead(model, task) && !isGoverned(model, task.queue))) {
     task.place = task.pos;
     return becomeReady(model, task);
@@ -51,7 +51,7 @@ function becomeReady(model: Model, task: ModelTask): void {
   model.hintReady(task.queue);
 }
 
-/** For `delay` none of its group starts, and none that stands in line either; of its whole queue, where it has no group. */
+/** No task of its group starts for `delay`; no task of the queue if it has no group. Tasks in the line wait again. */
 export function holdBack(model: Model, { queue, groupKey }: ModelTask, delay: number): void {
   const gate = groupKey === null ? model.queue(queue).gate : laneOf(model, queue, groupKey);
   gate.heldUntil = Math.max(gate.heldUntil, model.now + delay);
@@ -59,7 +59,7 @@ export function holdBack(model: Model, { queue, groupKey }: ModelTask, delay: nu
   for (const task of model.tasksOf(queue, "ready")) if (task.groupKey === groupKey) removeFromLine(task);
 }
 
-/** Out of the line again: it waits for its turn. */
+/** Takes a task out of the line: it waits again. */
 export function removeFromLine(task: ModelTask): void {
   task.state = "waiting";
   task.blocksGroup = false;
@@ -90,7 +90,7 @@ export function schedule(task: ModelTask, dueAt: number): void {
   task.dueAt = dueAt;
 }
 
-/** Nobody works at it any more: another of its queue may be. */
+/** The claim has ended, so another task of the queue may start. */
 export function dropClaim(model: Model, task: ModelTask): void {
   const { spent } = task.claim!;
   if (spent !== null) correctCost(model, task, spent);
@@ -98,7 +98,7 @@ export function dropClaim(model: Model, task: ModelTask): void {
   task.claim = null;
 }
 
-/** Writes the ledger's row for the claim that ends, and takes the claim off. */
+/** Ends the claim and writes its row of the ledger. */
 export function closeAttempt(
   model: Model,
   task: ModelTask,
@@ -143,7 +143,7 @@ export function fail(model: Model, task: ModelTask, outcome: Failure, error: Tas
   move(model, task, next);
 }
 
-/** Back into the line at its old position, now or later, or when a signal comes. */
+/** The task returns to its old position, now, after a delay, or when a signal comes. */
 export function returnToLine(model: Model, task: ModelTask, wait: Wait): void {
   const { expiresAt } = task;
   move(model, task, afterReturn({ expiresAt, runEnded: isRunEnded(task) }, wait, model.now), wait.signal);
@@ -175,7 +175,7 @@ export function die(model: Model, task: ModelTask, error: TaskError): void {
   end(model, task, "dead", `${error.name}: ${error.message}`);
 }
 
-/** Reaches an end: the group's next task takes its turn, and the idempotency window starts. */
+/** The task ends: the next of its group is promoted, and the time of its idempotency key starts. */
 export function end(model: Model, task: ModelTask, state: EndState, detail?: string): void {
   if (state === "expired") noteExpired(model, task, "ttl");
   task.state = state;
@@ -225,7 +225,7 @@ export function freeGroup(model: Model, task: ModelTask): void {
   fillLane(model, task.queue, task.groupKey!);
 }
 
-/** Gone without a trace: purged, discarded, or past its retention. Its key is free, unless it outlives the row. */
+/** Deletes a task: purged, discarded, or past its retention. Its key is free, unless the key outlives the task. */
 export function remove(model: Model, task: ModelTask, options: { keepKey: boolean }): void {
   model.tasks.delete(task.id);
   freeGroup(model, task);
@@ -239,13 +239,13 @@ function freeKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {
   if (idempotencyKey !== null && keys.get(idempotencyKey)?.id === id) keys.delete(idempotencyKey);
 }
 
-/** Nothing is ever stuck: a result that nobody will judge has failed. */
+/** The verifier's task ended without a verdict: the result is refused, so that its task is not stuck. */
 function missVerdict(model: Model, task: ModelTask): void {
   const judged = findAsked(model, task);
   if (judged) refuse(model, judged, NO_VERDICT, 0);
 }
 
-/** The task on which this one asks for a verdict; never by its payload, which anybody could have written. */
+/** The task whose result a verifier's task is about. Not read from the payload, which any producer can write. */
 export function findAsked(model: Model, asking: ModelTask): ModelTask | undefined {
   return [...model.tasks.values()].find((task) => task.pending?.asked === asking.id);
 }
@@ -257,8 +257,8 @@ export function findJudged(model: Model, { id, fence }: Verified): ModelTask | u
 }
 
 /**
- * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
- * nobody will say it again.
+ * Counts as a failed attempt of the worker that had the result. The next attempt starts over and gets the feedback. It
+ * keeps signals: they are not sent again.
  */
 export function refuse(
   model: Model,
@@ -272,7 +272,7 @@ export function refuse(
   fail(model, task, "refused", refusal(feedback), delay);
 }
 
-/** The guard in front of everything a holder may do. */
+/** Checks the fence, before everything that a holder may do. */
 export function heldTask(model: Model, id: string, fence: number): ModelTask {
   const task = model.tasks.get(id);
   if (task?.claim?.fence !== fence) throw claimLost(id, fence);

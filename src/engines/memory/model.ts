@@ -27,13 +27,13 @@ import { BOUNDS, type Hint, type Notice } from "../../engine/engine.ts";
 import { NO_TRANSFER, type TransferState } from "../../engine/transfer.ts";
 import { type Gate, type Lane, newGate } from "./lanes.ts";
 
-/** The reference model's data: plain objects, searched from end to end. Read this to learn what an engine is. */
+/** The reference model's data: plain objects that verbs scan in full. Read this first to learn what an engine stores. */
 export class Model {
   /** Part of every task's id. */
   store: number;
-  /** Which one it is, in messages: no two stores of a process have the same. */
+  /** Identifies the store in messages; unique in this process. */
   readonly label: string;
-  /** What exports, imports and moves have left: engine/transfer.ts. */
+  /** Marks of exports, imports and moves: engine/transfer.ts. */
   transfer: TransferState = NO_TRANSFER;
   time: EngineTime;
   seq = 0;
@@ -52,7 +52,7 @@ export class Model {
   eventSeq = 0;
   events: { n: number; event: DibsEvent }[] = [];
   readonly runs = new Map<string, ModelRun>();
-  /** How a task is cancelled; set by the store, for runs and tasks end each other. */
+  /** Cancels a task. The store sets it: runs and tasks end each other, and the files must not import each other. */
   cancelTask: (task: ModelTask) => void = () => {};
   /** By kind, then by name. */
   readonly documents = new Map<string, Map<string, ModelDocument>>();
@@ -124,7 +124,7 @@ export class Model {
     return depth;
   }
 
-  /** The rates of the moment: one row per queue and slot of time. */
+  /** What the rates are computed from: one row per queue and slot of time. */
   flow(queue: string): Flow {
     const { flow } = this.queue(queue);
     const slot = Math.floor(this.now / BOUNDS.rateSlot);
@@ -132,7 +132,7 @@ export class Model {
     return flow.get(slot)!;
   }
 
-  /** It lives, and would take a task of the queue. */
+  /** Whether a session is live and takes tasks of the queue. */
   serves(session: ModelSession, queue: string): boolean {
     return !session.retired && !isSilent(session, this.awake) && session.worker.queues.includes(queue);
   }
@@ -156,7 +156,7 @@ export interface ModelDocument {
 
 export interface ModelQueue {
   name: string;
-  /** The fields of the policy that somebody named. */
+  /** The fields of the policy that were set; the others have their defaults. */
   named: NamedPolicy;
   /** The last declaration applied, as JSON. */
   declared: string | null;
@@ -167,7 +167,7 @@ export interface ModelQueue {
   gate: Gate;
   /** By key. */
   lanes: Map<string, Lane>;
-  /** The groups up to this one have been looked at since the policy of groups was changed; null: all of them. See review.ts. */
+  /** The last group that was reviewed after a change of the policy of groups (review.ts). Null: all of them. */
   reviewed: string | null;
 }
 
@@ -175,7 +175,7 @@ export interface ModelKey {
   id: string;
   /** Set when its task has ended: the key is free again from then on. */
   forgetAt: number | null;
-  /** How the task ended, for when its row is gone. */
+  /** How the task ended: the key outlives the task. */
   state: EndState | null;
 }
 
@@ -195,21 +195,21 @@ export interface ModelTask {
   urgent: boolean;
   createdAt: number;
   expiresAt: number | null;
-  /** Its place in line: the order of arrival, kept across retries, new after a redrive. */
+  /** Its position by arrival. Retries keep it, a redrive gives a new one. */
   pos: number;
-  /** ready: its place in line now, which is another one where groups take turns. */
+  /** ready: its position in the line, which differs from `pos` if groups rotate. */
   place: number;
   failures: number;
-  /** scheduled: when it is due. parked: when it has waited long enough, if ever. */
+  /** scheduled: when it is due. parked: its timeout, or null. */
   dueAt: number | null;
   /** parked: the signal it waits for. */
   waitsFor: string | null;
   steps: Step[];
-  /** It is the head of its group, or one of several: the others wait behind it. */
+  /** Whether it is a head of its group: the others wait behind it. */
   blocksGroup: boolean;
-  /** ready, and kept for workers other than these until then. */
+  /** ready, in the retry-elsewhere line: not for these workers, until then. */
   elsewhere: { until: number; avoid: string[] } | null;
-  /** ready, and kept for the worker that has its group. */
+  /** ready, in the sticky line: the session that had the last task of its group. */
   owner: number | null;
   claim: ModelClaim | null;
   /** verifying: the attempt whose result waits for a verdict, and what would be added. */
@@ -219,7 +219,7 @@ export interface ModelTask {
         adds: Addition[];
         each: boolean;
         next?: NextCosts | undefined;
-        /** The task that asks for the verdict; null where none does. */
+        /** The verifier's task; null if none was added. */
         asked: string | null;
       })
     | null;
@@ -236,11 +236,11 @@ export interface ModelTask {
 
 export interface ModelRun extends RunStart {
   id: string;
-  /** Of its first task. */
+  /** The queue of its first task. */
   seq: number;
   queue: string;
   createdAt: number;
-  /** Tasks of it that are not done. */
+  /** How many of its tasks are not done. */
   underWay: number;
   state: Exclude<EndState, "dead"> | null;
   endedAt: number | null;
@@ -258,11 +258,11 @@ export interface ModelPart {
   part: number[];
   joins: boolean;
   createdAt: number;
-  /** null: look at the task. */
+  /** Null: the task has not ended; its row has the state. */
   state: EndState | null;
   startedAt: number | null;
   endedAt: number | null;
-  /** Waits to be gathered. */
+  /** The result of a part that waits for the join. */
   awaitsJoin: { result: Body | null } | null;
 }
 
@@ -272,11 +272,11 @@ export interface ModelClaim {
   session: number | null;
   startedAt: number;
   lease: number;
-  /** Awake milliseconds. By hand: end of the lease. By a session: end of the timeout. */
+  /** Awake milliseconds. Manual claim: end of the lease. Claim of a session: end of the timeout. */
   deadline: number;
   cancelled: boolean;
   progress: { value: number; note: string | null } | null;
-  /** What whoever settles it says that it cost. */
+  /** The cost that the settlement reported. */
   spent: number | null;
 }
 
@@ -289,8 +289,8 @@ export interface ModelSession {
   worker: WorkerInfo;
   lease: number;
   joinedAt: number;
-  /** Awake milliseconds of its last sign of life. */
+  /** Awake milliseconds of its last heartbeat. */
   heartbeatAt: number;
-  /** It takes no more: nothing is kept for it. */
+  /** It stops: it claims no more, so no task is reserved for it. */
   retired: boolean;
 }

@@ -5,7 +5,7 @@ import type { Settlement, Verbs } from "../../engine/engine.ts";
 import { closeAttempt, heldTask, returnToLine } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 
-/** What a handler leaves for its next run, and how a task waits for a word from outside. */
+/** Steps that a handler stores for its next attempt, and tasks that wait for a signal. */
 
 export function step(model: Model, { id, fence, name, value }: Verbs["step"]["in"]): null {
   const task = heldTask(model, id, fence);
@@ -40,7 +40,7 @@ export function park(
   returnToLine(model, task, { delay: timeout ?? NEVER, signal });
 }
 
-/** Of the signal: that it came, or that it did not come in time. */
+/** Whether the signal came or timed out already. */
 function hasHeard(task: ModelTask, signal: string): boolean {
   return task.steps.some(({ kind, name }) => kind !== "step" && name === signal);
 }

@@ -70,7 +70,7 @@ export function purge(
   { queue, upTo, limit }: Verbs["purge"]["in"],
 ): { removed: number; upTo: number; more: boolean } {
   const last = upTo ?? model.seq;
-  // Those behind a head go first: removing a head would only make the next one ready.
+  // Waiting tasks first: to remove a head would promote the next one.
   const order = [["waiting"], ["scheduled", "parked"], ["ready"]];
   const turnOf = ({ state }: ModelTask): number => order.findIndex((states) => states.includes(state));
   const doomed = model
@@ -84,7 +84,7 @@ export function purge(
   return { removed: Math.min(doomed.length, limit), upTo: last, more };
 }
 
-/** Waiting ones by group, ready ones by priority: in the order in which a store can walk over them. */
+/** Waiting tasks by group, ready ones by priority: the order in which an engine can read its indexes. */
 function inTurn(a: ModelTask, b: ModelTask): number {
   if (a.state === "waiting" && a.groupKey !== b.groupKey) return a.groupKey! < b.groupKey! ? -1 : 1;
   if (a.state === "ready") return rankOf(a) - rankOf(b) || a.place - b.place;

@@ -5,11 +5,11 @@ import { allowanceFor, compare, holders, inOrder, isInLine, laneOf, mayStartAt, 
 import { fillLane, removeFromLine } from "./line.ts";
 import type { Model, ModelQueue } from "./model.ts";
 
-/** What becomes of the tasks of a queue whose policy is another one now. */
+/** Applies a changed policy to the groups of a queue. */
 
 /**
- * Each of its groups is looked at, in as many pieces of work as it takes: until the last of them has been, nothing of the
- * queue starts. So nothing starts by the old policy.
+ * A changed policy of groups is applied to each group, a bounded number at a time. No task of the queue starts before the
+ * last group was reviewed, so none starts by the old policy.
  */
 export function adoptPolicy(model: Model, queue: ModelQueue, before: QueuePolicy): void {
   const policy = model.policy(queue.name);
@@ -18,13 +18,13 @@ export function adoptPolicy(model: Model, queue: ModelQueue, before: QueuePolicy
   if (regroups || changesGate(before, policy)) openGate(model, queue);
 }
 
-/** Those of which more may start by now, or whose groups are to be looked at. */
+/** Gates whose wake time has come: more tasks may start, or more groups must be reviewed. */
 export function openGates(model: Model): void {
   for (const queue of model.queues.values())
     if (queue.gate.wakeAt !== null && queue.gate.wakeAt <= model.now) openGate(model, queue);
 }
 
-/** Who waits is told, but no more than may start. One at least: who finds the gate closed leaves word when to look again. */
+/** Hints at as many tasks as may start. At least one: a claim that finds the gate closed sets its wake time. */
 function openGate(model: Model, queue: ModelQueue): void {
   if (queue.reviewed !== null) review(model, queue, queue.reviewed);
   if (queue.reviewed !== null) return wakeAt(model, queue.gate, model.now);
@@ -37,7 +37,7 @@ function openGate(model: Model, queue: ModelQueue): void {
   model.hintReady(name, Math.min(model.tasksOf(name, "ready").length, Math.max(1, room)));
 }
 
-/** The next groups, in their order: those that somebody holds or waits in. */
+/** Reviews the next groups, in the order of their keys: those with a head or a waiting task. */
 function review(model: Model, queue: ModelQueue, after: string): void {
   const keys = [...model.tasks.values()]
     .filter((task) => task.queue === queue.name && task.groupKey !== null && task.groupKey > after)
@@ -51,7 +51,7 @@ function review(model: Model, queue: ModelQueue, after: string): void {
   queue.reviewed = page.length < BOUNDS.sweep ? null : page.at(-1)!;
 }
 
-/** Those that would not have come up by the policy leave the line; the others keep their places. */
+/** Tasks that the policy would not promote leave the line. The others keep their positions. */
 function pullBackExcess(model: Model, queue: string, key: string): void {
   const held = holders(model, queue, key);
   const inLine = inOrder(model, queue, held.filter(isInLine));

@@ -18,7 +18,7 @@ import { pastRetention } from "../../core/retention.ts";
 import type { Body, EndState, TaskEnd } from "../../core/task.ts";
 import type { Model, ModelPart, ModelRun, ModelTask } from "./model.ts";
 
-/** A task was added that begins a run, or goes on with one. */
+/** Records an added task as a part of its run; the first one begins the run. */
 export function joinRun(
   model: Model,
   task: ModelTask,
@@ -58,7 +58,7 @@ export function placeOf({ run: known }: ModelTask): RunPlace | null {
   return { id: run.id, pipeline: run.pipeline, stage: part.stage, part: part.part, joins: part.joins };
 }
 
-/** Checks before anything is written. */
+/** Decides what follows a success, before anything is written. */
 export function plan(task: ModelTask, said: Success): Plan | null {
   if (!task.run) return null;
   const { run, part } = task.run;
@@ -69,7 +69,7 @@ export function plan(task: ModelTask, said: Success): Plan | null {
   return planNextStage({ ...run, partResults: awaitsJoin }, part, task, said);
 }
 
-/** After the task's own end, and before what comes next is added. */
+/** Applies the plan, after the task's own end and before the next tasks are added. */
 export function continueRun(model: Model, task: ModelTask, result: Body | null, planned: Plan | null): void {
   if (!planned) return;
   const { run, part } = task.run!;
@@ -79,7 +79,7 @@ export function continueRun(model: Model, task: ModelTask, result: Body | null, 
   if (planned.end) endRun(model, run, "done", planned.end.result);
 }
 
-/** It has ended, or died, or is gone. */
+/** A part of a run has ended, or was removed. */
 export function endPart(model: Model, task: ModelTask, state: EndState): void {
   if (!task.run) return;
   const { run, part } = task.run;
@@ -96,12 +96,12 @@ export function losePart(model: Model, task: ModelTask): void {
   if (task.run && losesResult(task.run.part.state)) endPart(model, task, "cancelled");
 }
 
-/** It was dead, and has another chance. */
+/** A dead part was redriven. */
 export function revivePart({ run }: ModelTask): void {
   if (run) Object.assign(run.part, { state: null, startedAt: null, endedAt: null });
 }
 
-/** The run that it belongs to has ended, so that nothing can follow. */
+/** Whether the task's run has ended, so that no stage can follow. */
 export function isRunEnded({ run }: ModelTask): boolean {
   return run !== null && run.run.state !== null;
 }
@@ -181,7 +181,7 @@ export function endOfRun(model: Model, id: string): TaskEnd | "pending" | "missi
   if (!run) return "missing";
   const state = stateOf(run);
   if (state === "running") return "pending";
-  // The first in order, of several.
+  // With several errors, the first part in order.
   const dead = run.parts
     .filter((part) => part.state === "dead")
     .sort((a, b) => (formatPart(a.part) < formatPart(b.part) ? -1 : 1))[0];
@@ -189,7 +189,7 @@ export function endOfRun(model: Model, id: string): TaskEnd | "pending" | "missi
   return { id, state, result: run.result, error };
 }
 
-/** Ended ones, as long as ended tasks of their first queue are kept. */
+/** Deletes ended runs, as long after their end as ended tasks of their first queue. */
 export function pruneRuns(model: Model, limit: number): boolean {
   const ended = [...model.runs.values()]
     .filter(({ state }) => state !== null)

@@ -23,7 +23,7 @@ export function join(model: Model, { worker, lease }: Verbs["join"]["in"]): { se
 }
 
 export function heartbeat(model: Model, { sessions }: Verbs["heartbeat"]["in"]): { notices: Notice[] } {
-  // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
+  // All heartbeats first: a retry looks for live workers, and each of these sessions counts as one.
   for (const id of sessions) {
     const session = model.sessions.get(id);
     if (session) session.heartbeatAt = model.awake;
@@ -79,7 +79,7 @@ export function leave(
 ): { released: number } {
   const session = model.sessions.get(id);
   if (!session) return { released: 0 };
-  // The session goes first: a worker that stops is no longer one that could take a task over.
+  // Delete the session first: a worker that stops cannot take over a released task.
   model.sessions.delete(id);
   const held = claimsOf(model, id).sort((a, b) => a.seq - b.seq);
   for (const task of held) {
@@ -104,7 +104,7 @@ export function workers(model: Model, { queue, after, limit }: Verbs["workers"][
   }));
 }
 
-/** Those with a heartbeat within their lease: all, or those that serve a queue. */
+/** Sessions with a heartbeat within their lease: all of them, or those that serve a queue. */
 export function liveSessions(model: Model, queue: string | undefined): ModelSession[] {
   return [...model.sessions.values()]
     .filter((session) => !isSilent(session, model.awake))

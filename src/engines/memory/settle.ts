@@ -35,10 +35,10 @@ export function settle(
   try {
     settleAs(model, task, settlement);
   } finally {
-    // Of one that was refused nothing is known yet.
+    // A settlement that was refused must not leave its cost behind.
     claim.spent = null;
   }
-  // Whoever settles a task is told its state, and need not be hinted at it. One that asks for a verdict may end another one.
+  // The answer has the state, so no hint is needed. A verifier's task may end another task as well.
   if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue)) delete model.hint.ended;
   return { state: task.state };
 }

@@ -107,7 +107,7 @@ export class MemoryStore implements Store {
   #runOne<V extends VerbName>(op: Op<V>) {
     try {
       const handler = HANDLERS[op.verb as V] as (model: Model, op: unknown) => Verbs[V]["out"];
-      // A copy at once: what is answered must not follow what the rest of the batch does.
+      // A copy: later operations of the batch must not change this answer.
       return { ok: copy(handler(this.#model, op)) };
     } catch (error) {
       if (!isDibsError(error)) throw error;

@@ -8,12 +8,12 @@ import { dueLanes } from "./lanes.ts";
 import type { Model, ModelSession, ModelTask } from "./model.ts";
 import { openGates } from "./review.ts";
 
-/** What time brings, a bounded amount of each kind. */
+/** Applies what is due: leases, delays, times-to-live, holds. At most BOUNDS.sweep of each kind. */
 export function sweep(model: Model): void {
   expireSilentSessions(model);
   expireManualClaims(model);
   promoteDue(model);
-  openKept(model);
+  endElsewhere(model);
   for (const { queue, key } of dueLanes(model)) fillLane(model, queue, key);
   openGates(model);
   expire(model);
@@ -21,7 +21,7 @@ export function sweep(model: Model): void {
 
 const bySeq = (a: ModelTask, b: ModelTask) => a.seq - b.seq;
 
-/** Claims of sessions that fell silent; the session itself once it holds nothing. */
+/** Expires the claims of sessions without a heartbeat, and then the session once it holds none. */
 function expireSilentSessions(model: Model): void {
   for (const session of model.sessions.values()) {
     const held = claimsOf(model, session.id);
@@ -36,7 +36,7 @@ function expireSilentSessions(model: Model): void {
   }
 }
 
-/** What was kept for the worker that had the groups is anybody's now. */
+/** Tasks that were reserved for a session become free for every worker. */
 export function releaseSticky(model: Model, session: number): void {
   for (const task of model.tasks.values()) {
     if (task.owner !== session) continue;
@@ -59,7 +59,7 @@ function expireManualClaims(model: Model): void {
   for (const task of expired.slice(0, BOUNDS.sweep)) expireClaim(model, task);
 }
 
-/** Only its own beat ends a session's overdue claims: a live worker is asked first, a dead one loses all. */
+/** Ends claims past their timeout. Only the session's own heartbeat calls this; a silent session loses all its claims. */
 export function endOverdue(model: Model, session: ModelSession): void {
   const overdue = claimsOf(model, session.id).filter((task) => task.claim!.deadline <= model.awake);
   for (const task of overdue.sort(bySeq)) {
@@ -82,13 +82,13 @@ function promoteDue(model: Model): void {
   }
 }
 
-/** Nobody else took it in time: now any worker may. */
-function openKept(model: Model): void {
-  const kept = [...model.tasks.values()].filter(
+/** Ends the retry-elsewhere wait: no other worker claimed the task in time, so every worker may. */
+function endElsewhere(model: Model): void {
+  const waiting = [...model.tasks.values()].filter(
     (task) => task.elsewhere && task.elsewhere.until <= model.now,
   );
-  kept.sort((a, b) => a.elsewhere!.until - b.elsewhere!.until || bySeq(a, b));
-  for (const task of kept.slice(0, BOUNDS.sweep)) {
+  waiting.sort((a, b) => a.elsewhere!.until - b.elsewhere!.until || bySeq(a, b));
+  for (const task of waiting.slice(0, BOUNDS.sweep)) {
     task.elsewhere = null;
     model.hintReady(task.queue);
   }
@@ -99,6 +99,6 @@ function expire(model: Model): void {
     (task) => ["ready", "waiting", "scheduled", "parked"].includes(task.state) && isExpired(model, task),
   );
   outlived.sort((a, b) => a.expiresAt! - b.expiresAt! || bySeq(a, b));
-  // Those of a run go together: one that expires has the others cancelled.
+  // The end of one task cancels the others of its run, which may be in this list.
   for (const task of outlived.slice(0, BOUNDS.sweep)) if (!isEnd(task.state)) end(model, task, "expired");
 }

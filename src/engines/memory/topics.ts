@@ -57,7 +57,7 @@ export function publish(model: Model, { message }: Verbs["publish"]["in"]): Adde
   return addTasks(model, fanOut(model, [message]));
 }
 
-/** The tasks that are to be added: a message becomes one for each subscription. */
+/** The tasks that a publish adds: one for each subscription that the message matches. */
 export function fanOut(model: Model, additions: Addition[]): NewTask[] {
   return additions.flatMap((addition) => {
     if (!("topic" in addition)) return [addition];

@@ -8,7 +8,7 @@ import type { Model, ModelTask } from "./model.ts";
 import { continueRun, plan } from "./runs.ts";
 import { fanOut } from "./topics.ts";
 
-/** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
+/** A success in a verified queue: its result, the tasks that it adds and its group wait for a verdict. */
 export function askForVerdict(
   model: Model,
   task: ModelTask,
@@ -26,7 +26,7 @@ export function askForVerdict(
   task.pending = { fence, worker, startedAt, result, adds, each: each ?? false, next, asked: added[0]!.id };
 }
 
-/** The verifier's own task ends with it; the one it judged, if it still waits for this. */
+/** A verdict ends the verifier's task, and the task it is about if that still waits for this verdict. */
 export function settleVerdict(
   model: Model,
   task: ModelTask,
@@ -40,7 +40,7 @@ export function settleVerdict(
   end(model, task, "done");
 }
 
-/** What the claim's own task asks about, where that is what the verifier speaks of. */
+/** The task that the verifier's task is about, if the verdict names the same attempt. */
 function judgedUnder(model: Model, asking: ModelTask, { id, fence }: Verified): ModelTask | undefined {
   const judged = findAsked(model, asking);
   return judged?.id === id && judged.pending?.fence === fence ? judged : undefined;
@@ -49,9 +49,9 @@ function judgedUnder(model: Model, asking: ModelTask, { id, fence }: Verified): 
 function accept(model: Model, task: ModelTask): void {
   const { result, adds: kept, each, next: costs } = task.pending!;
   const next = plan(task, { result, each, ...(costs && { next: costs }) });
-  // Those who subscribe by now.
+  // To the subscriptions of now, not to those when the result came.
   const adds = [...fanOut(model, kept), ...(next?.tasks ?? [])];
-  // Checked when they were said, but a queue may have filled up since.
+  // They were checked when the result came, but a queue may have become full since.
   checkAdds(model, adds);
   task.result = result;
   closeAttempt(model, task, "done", null);

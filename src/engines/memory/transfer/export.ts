@@ -7,7 +7,7 @@ import { inOrder } from "../inspect.ts";
 import type { Gate } from "../lanes.ts";
 import type { Model, ModelPart, ModelRun, ModelTask } from "../model.ts";
 
-/** All that the model holds, but for the end. `paused`: the queues that a move has paused. */
+/** All records of the model, except the last one. `paused`: the queues that a move has paused. */
 export function* exportModel(
   model: Model,
   id: string | null,
@@ -76,7 +76,7 @@ function runEntry({ id, queue, pipeline, stages, underWay, state, endedAt, resul
 
 function partEntry(model: Model, run: ModelRun, part: ModelPart): StoreRecord {
   const { id, stage, state, startedAt, endedAt, awaitsJoin } = part;
-  // What is known of a task that is there is told with the task.
+  // The state of a task that still exists is in its own record.
   const isGone = !model.tasks.has(id);
   return {
     ...{ type: "part", id, run: run.id, stage, part: part.part },

@@ -35,7 +35,7 @@ export class MemoryTransfer implements TransferStore {
     const { transfer } = this.#model;
     const [id, paused] = transfer.kind === "held" ? [transfer.id, transfer.paused] : [null, []];
     const counts = noCounts();
-    // A copy: what happens to the model meanwhile is not part of the export.
+    // A copy: later changes to the model are not part of the export.
     const records = structuredClone([...exportModel(this.#model, id, paused)]);
     for (const record of records) countRecord(counts, record);
     for (let from = 0; from < records.length; from += PAGE.records)
@@ -114,7 +114,7 @@ export class MemoryTransfer implements TransferStore {
   async close(): Promise<void> {}
 }
 
-/** As if they had been added here: a store may export them in another order. */
+/** In the order of their numbers: an export may have another order. */
 function inOrderOfArrival(model: Model): void {
   const tasks = [...model.tasks].sort(([, a], [, b]) => a.seq - b.seq);
   model.tasks.clear();
@@ -122,7 +122,7 @@ function inOrderOfArrival(model: Model): void {
   for (const run of model.runs.values()) run.parts.sort((a, b) => a.seq - b.seq);
 }
 
-/** The heads of these have ended, and nobody has looked since. */
+/** Groups whose head has ended and whose next task was not promoted yet. */
 function fillHeadless(model: Model): void {
   const waiting = [...model.tasks.values()].filter(({ state }) => state === "waiting");
   for (const { queue, groupKey } of waiting) {
