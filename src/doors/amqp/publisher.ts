@@ -82,55 +82,93 @@ export class Publisher {
   async flush(): Promise<void> {
     const batch = this.#pending;
     this.#pending = [];
-    const { connection, vhost } = this.#channel;
-    const { topology, unstored } = connection.door;
+    const { unstored } = this.#channel.connection.door;
     const bytes = batch.reduce((sum, { message }) => sum + message.body.length, 0);
-    let storing: Promise<void>[] = [];
+    const storing: Promise<void>[] = [];
     try {
-      await topology.fresh();
-      await connection.door.lookUp(vhost, keysToDefault(batch));
-      storing = this.#send(batch);
+      const isChecked = await this.#prepare(batch);
+      this.#send(batch, isChecked, storing);
     } finally {
-      void Promise.all(storing).finally(() => unstored.remove(bytes));
+      void Promise.all(storing)
+        .catch((error: unknown) => this.#channel.fail(error, "basic.publish"))
+        .finally(() => unstored.remove(bytes));
     }
   }
 
-  /** Each promise resolves when its messages are stored or refused. */
-  #send(batch: readonly Published[]): Promise<void>[] {
-    const storing: Promise<void>[] = [];
+  /**
+   * Usually, messages are routed by the copy of the topology, and whether that was current is read in the commit that
+   * adds them: a read before it would cost a round trip. Returns whether it was read before, which is necessary if the
+   * copy is old, or leads a message nowhere.
+   */
+  async #prepare(batch: readonly Published[]): Promise<boolean> {
+    const { connection, vhost } = this.#channel;
+    const { door } = connection;
+    if (door.topology.isRecent && batch.every((published) => this.#isRoutable(published))) return false;
+    await door.topology.fresh();
+    await door.lookUp(vhost, keysToDefault(batch));
+    return true;
+  }
+
+  #isRoutable({ message, read }: Published): boolean {
+    const { connection, vhost } = this.#channel;
+    const { exchange, routingKey } = message;
+    const { headers = [] } = read;
+    if (fieldOf(headers, "CC") || fieldOf(headers, "BCC")) return false;
+    if (exchange === "") return connection.door.hasQueue(vhost, routingKey);
+    return this.#queuesOf({ message, read }).length > 0;
+  }
+
+  /** What it adds to `storing` resolves when its messages are stored or refused. */
+  #send(batch: readonly Published[], isChecked: boolean, storing: Promise<void>[]): void {
     const tasks: NewTask[] = [];
     const added: Published[] = [];
-    for (const published of batch) {
-      const targets = this.#targets(published);
-      if (targets.length === 0) this.#confirms.settle(published.tag, true);
-      else {
+    try {
+      for (const published of batch) {
+        const targets = this.#targets(published);
+        if (targets.length === 0) {
+          this.#confirms.settle(published.tag, true);
+          continue;
+        }
         tasks.push(...targets);
         // A message for several queues is added by one call, and so are several messages.
         added.push(published);
-        if (targets.length > 1) {
-          storing.push(this.#add(tasks.splice(0), added.splice(0)));
-        }
+        if (targets.length > 1) storing.push(this.#add(tasks.splice(0), added.splice(0), isChecked));
       }
+    } finally {
+      // What was published before a message that ends the channel is stored.
+      if (tasks.length > 0) storing.push(this.#add(tasks, added, isChecked));
     }
-    if (tasks.length > 0) storing.push(this.#add(tasks, added));
-    return storing;
   }
 
   /** All of them in one commit. If one is refused, each message is tried on its own. */
-  async #add(tasks: NewTask[], of: readonly Published[]): Promise<void> {
-    const { port } = this.#channel.connection.door;
+  async #add(tasks: NewTask[], of: readonly Published[], isChecked: boolean): Promise<void> {
+    const { port, topology } = this.#channel.connection.door;
     try {
-      await port.add(tasks);
+      // In this order, because both must be part of one commit: the broker sends a batch as soon as it is large.
+      const isCurrent = isChecked || topology.isCurrent();
+      await Promise.all([isCurrent, port.add(tasks)]);
+      if (!(await isCurrent)) await this.#addMissing(tasks, of);
       this.#confirms.settleAll(of);
     } catch (error) {
       if (of.length > 1 && isDibsError(error) && !isStoreFault(error) && error.code !== "OUTCOME_UNKNOWN")
-        await Promise.all(of.map((published, index) => this.#add([tasks[index]!], [published])));
+        await Promise.all(of.map((published, index) => this.#add([tasks[index]!], [published], isChecked)));
       else if (isFull(error) && tasks.length > 1) await this.#addToEach(tasks, of[0]!);
       else {
         for (const published of of) this.#refused(published, error);
         if (isFull(error)) await this.#deadLetterRefused(tasks[0]!, of[0]!);
       }
     }
+  }
+
+  /** Another server has changed exchanges or bindings: messages are added to the queues that these changes lead to. */
+  async #addMissing(tasks: readonly NewTask[], of: readonly Published[]): Promise<void> {
+    const { door } = this.#channel.connection;
+    await door.topology.fresh();
+    const missing = of.flatMap((published, index) => {
+      const had = new Set((of.length === 1 ? tasks : [tasks[index]!]).map(({ queue }) => queue));
+      return this.#tasksOf(published).filter(({ queue }) => !had.has(queue));
+    });
+    if (missing.length > 0) await door.port.add(missing);
   }
 
   /** One of its queues is full: the others get the message, and the publisher learns that one did not. */
@@ -168,25 +206,31 @@ export class Publisher {
 
   #targets(published: Published): NewTask[] {
     const { message } = published;
-    const { connection, vhost } = this.#channel;
-    const { door } = connection;
+    const { connection } = this.#channel;
     if (message.exchange === "" && message.routingKey.startsWith(REPLY_TO_PREFIX)) {
-      const isSent = door.replies.deliver(message);
+      const isSent = connection.door.replies.deliver(message);
       if (!isSent) this.#unroutable(published);
       return [];
     }
-    const prepared = this.#withReplyTo(published);
-    const queues = this.#route(prepared);
-    const tasks = queues.map((name) => {
-      const queue = queueOf(vhost, name);
-      connection.need("add", queue);
-      return queueTask(door, vhost, name, prepared.message, prepared.read);
-    });
+    const { exchange } = message;
+    if (exchange !== "" && !connection.door.topology.exchange(this.#channel.vhost, exchange))
+      throw new AmqpError("NOT_FOUND", `no exchange '${exchange}' in vhost '${this.#channel.vhost}'`);
+    const tasks = this.#tasksOf(published);
     if (tasks.length === 0) this.#unroutable(published);
     return tasks;
   }
 
-  #route({ message, read }: Published): string[] {
+  /** One for each queue that the message reaches. */
+  #tasksOf(published: Published): NewTask[] {
+    const { connection, vhost } = this.#channel;
+    const { message, read } = this.#withReplyTo(published);
+    return this.#queuesOf({ message, read }).map((name) => {
+      connection.need("add", queueOf(vhost, name));
+      return queueTask(connection.door, vhost, name, message, read);
+    });
+  }
+
+  #queuesOf({ message, read }: Pick<Published, "message" | "read">): string[] {
     const { exchange, routingKey } = message;
     const { connection, vhost } = this.#channel;
     const { topology } = connection.door;
@@ -194,8 +238,7 @@ export class Publisher {
     const keys = [routingKey, ...keysIn(headers, "CC"), ...keysIn(headers, "BCC")];
     if (exchange === "") return [...new Set(keys)].filter((name) => connection.door.hasQueue(vhost, name));
     const from = topology.exchange(vhost, exchange);
-    if (!from) throw new AmqpError("NOT_FOUND", `no exchange '${exchange}' in vhost '${vhost}'`);
-    return route((name) => topology.exchange(vhost, name), from, keys, headers);
+    return from ? route((name) => topology.exchange(vhost, name), from, keys, headers) : [];
   }
 
   /** The reply address of this channel replaces the general one, and the BCC header is removed. */

@@ -14,6 +14,8 @@ const KINDS = {
   version: "amqp-version",
 } as const;
 const VERSION_NAME = "topology";
+/** How long a copy is used before it is compared with the store again, in milliseconds. */
+const RECENT_MS = 1_000;
 
 /** What a declaration over AMQP said about a queue, beyond its policy. */
 export interface QueueRecord {
@@ -35,6 +37,8 @@ export class Topology {
   /** The exchanges that lead to a queue or an exchange, so that its end removes its bindings. */
   readonly #bindings = new Map<string, Binding>();
   #version: string | null | undefined;
+  /** When the copy was last found to be current. */
+  #comparedAt = -RECENT_MS;
   #reading: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
@@ -60,11 +64,29 @@ export class Topology {
   }
 
   async #read(): Promise<void> {
-    const { items } = await this.#documents.list(KINDS.version, { name: VERSION_NAME });
-    const version = items[0]?.value ?? null;
-    if (version === this.#version) return;
-    await this.#load();
+    const began = performance.now();
+    const version = await this.#readVersion();
+    if (version !== this.#version) await this.#load();
     this.#version = version;
+    this.#comparedAt = began;
+  }
+
+  async #readVersion(): Promise<string | null> {
+    const { items } = await this.#documents.list(KINDS.version, { name: VERSION_NAME });
+    return items[0]?.value ?? null;
+  }
+
+  /** The copy may be used, if `isCurrent` is asked as well. */
+  get isRecent(): boolean {
+    return this.#version !== undefined && performance.now() - this.#comparedAt < RECENT_MS;
+  }
+
+  /** Whether the copy, as it is now, has all changes that other servers have made. */
+  async isCurrent(): Promise<boolean> {
+    const [began, version] = [performance.now(), this.#version];
+    if ((await this.#readVersion()) !== version) return false;
+    this.#comparedAt = Math.max(this.#comparedAt, began);
+    return true;
   }
 
   async #load(): Promise<void> {

@@ -77,6 +77,26 @@ describe.each(STORES)("a store on %s, behind one server after another", (name) =
   });
 });
 
+describe.each(STORES)("two servers on %s", (name) => {
+  test("a binding that one of them made takes effect for the next message on the other", async () => {
+    const store = await openStore(name);
+    const [first, second] = [await serve(store), await serve(store)];
+    await first.channel.assertExchange("x", "fanout");
+    await first.channel.assertQueue("old");
+    await first.channel.bindQueue("old", "x", "");
+    const publish = async (count: number) => {
+      for (let at = 0; at < count; at++) first.channel.publish("x", "", Buffer.from(`${at}`));
+      await first.channel.waitForConfirms();
+    };
+    await publish(2);
+    await second.channel.assertQueue("new");
+    await second.channel.bindQueue("new", "x", "");
+    await publish(3);
+    expect((await first.channel.checkQueue("old")).messageCount).toBe(5);
+    expect((await first.channel.checkQueue("new")).messageCount).toBe(3);
+  });
+});
+
 describe("a server with AMQP", () => {
   test("a virtual host is a namespace that the configuration names, and others are refused with 530", async () => {
     const store = await openStore("a file");

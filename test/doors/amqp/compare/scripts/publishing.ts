@@ -53,6 +53,16 @@ export const publishing: Record<string, Script> = {
     channel.toQueue("p.none", "2", { deliveryMode: 1, contentType: "" });
     for (let count = 0; count < 4; count++) await channel.call("basic.get", { queue: "p.none", noAck: true });
   },
+  "publish: what came before a message to an unknown exchange is stored": async (talk) => {
+    const peer = await talk.connect();
+    const [channel, other] = [await peer.channel(1), await peer.channel(2)];
+    await channel.call("queue.declare", { queue: "p.before" });
+    channel.toQueue("p.before", "1");
+    channel.toQueue("p.before", "2");
+    channel.publish({ exchange: "p.none", routingKey: "k" }, "3");
+    await channel.take();
+    await other.call("queue.declare", { queue: "p.before", passive: true });
+  },
   "publish: a large body comes in several frames": async (talk) => {
     const peer = await talk.connect({ frameMax: 4_096 });
     const channel = await peer.channel(1);
