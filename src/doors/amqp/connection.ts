@@ -4,6 +4,7 @@ import { Assembler } from "./assembler.ts";
 import { Channel } from "./channel.ts";
 import type { Admitted, AmqpDoor } from "./door.ts";
 import { Heartbeat } from "./heartbeat.ts";
+import { Intake } from "./intake.ts";
 import { MECHANISMS, readCredentials } from "./login.ts";
 import type { Message } from "./message.ts";
 import { Outbox } from "./outbox.ts";
@@ -40,26 +41,26 @@ export class Connection {
   /** The client understands that its consumers can be cancelled. */
   canBeCancelled = false;
   #canBeBlocked = false;
-  #isBlocked = false;
   readonly #socket: Socket;
   readonly #reader = new FrameReader(FRAME_BEFORE_LOGIN);
   readonly #channels = new Map<number, Channel>();
   readonly #assembler: Assembler;
   readonly #outbox: Outbox;
   readonly #heartbeat = new Heartbeat();
+  readonly #intake: Intake;
   #admitted: Admitted | undefined;
   #state: "greeting" | "starting" | "tuning" | "opening" | "running" | "closing" | "closed" = "greeting";
   #head: Buffer = Buffer.alloc(0);
   #frameMax = FRAME_MAX;
   #channelMax = CHANNEL_MAX;
   #wantsRefusal = false;
-  #isPaused = false;
   #timer: NodeJS.Timeout;
 
   constructor(door: AmqpDoor, socket: Socket, id: string) {
     this.door = door;
     this.id = id;
     this.#socket = socket;
+    this.#intake = new Intake(socket, this.#heartbeat);
     this.#assembler = new Assembler(door.options.maxBody);
     this.#outbox = new Outbox(socket, {
       onWritten: () => this.#heartbeat.sent(),
@@ -307,31 +308,22 @@ export class Connection {
   }
 
   pause(): void {
-    this.#isPaused = true;
-    this.#heartbeat.isPaused = true;
-    this.#socket.pause();
+    this.#intake.pause();
   }
 
   resume(): void {
-    if (!this.#isPaused || this.#isBlocked) return;
-    this.#isPaused = false;
-    this.#heartbeat.isPaused = false;
-    this.#socket.resume();
+    this.#intake.resume();
   }
 
-  /** It has published while too much waits for the store: nothing more is read from it until that is stored. */
-  block(): void {
-    if (this.#isBlocked || this.#state !== "running") return;
-    this.#isBlocked = true;
-    if (this.#canBeBlocked) this.send(0, "connection.blocked", { reason: "low on memory" });
-    this.pause();
+  /** It has published while the store takes no more: nothing is read from it until the store does. */
+  block(reason: string): void {
+    if (this.#state !== "running" || !this.#intake.block()) return;
+    if (this.#canBeBlocked) this.send(0, "connection.blocked", { reason });
   }
 
   unblock(): void {
-    if (!this.#isBlocked) return;
-    this.#isBlocked = false;
+    if (!this.#intake.unblock()) return;
     if (this.#canBeBlocked && this.#state === "running") this.send(0, "connection.unblocked", {});
-    this.resume();
   }
 
   // ── The end ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,9 @@ import type { Channel } from "./channel.ts";
 import { deadLetter, type DeathReason } from "./dead-letters.ts";
 import type { Consumer, Feeder } from "./feeder.ts";
 import { type Message, messageOf, withDeliveryCount } from "./message.ts";
+import { CONSUMER_TIMEOUT_MS } from "./queue-arguments.ts";
 import { AmqpError } from "./wire/errors.ts";
+import { fieldOf, numberOf } from "./wire/table.ts";
 
 /** Tasks that a consumer without a limit takes at once. What its connection cannot write bounds it, too. */
 const UNLIMITED = 500;
@@ -265,6 +267,7 @@ export class ChannelConsumer implements Consumer {
   readonly isExclusive: boolean;
   /** Its queue is a quorum queue: a message says how often it was delivered before. */
   readonly countsDeliveries: boolean;
+  readonly isSingleActive: boolean;
   readonly priority: number;
   readonly #channel: Channel;
   readonly #prefetch: number;
@@ -274,7 +277,14 @@ export class ChannelConsumer implements Consumer {
     channel: Channel,
     options: Pick<
       ChannelConsumer,
-      "tag" | "feeder" | "queueName" | "noAck" | "isExclusive" | "countsDeliveries" | "priority"
+      | "tag"
+      | "feeder"
+      | "queueName"
+      | "noAck"
+      | "isExclusive"
+      | "countsDeliveries"
+      | "isSingleActive"
+      | "priority"
     >,
   ) {
     this.#channel = channel;
@@ -284,6 +294,7 @@ export class ChannelConsumer implements Consumer {
     this.noAck = options.noAck;
     this.isExclusive = options.isExclusive;
     this.countsDeliveries = options.countsDeliveries;
+    this.isSingleActive = options.isSingleActive;
     this.priority = options.priority;
     this.#prefetch = channel.deliveries.prefetch;
   }
@@ -307,11 +318,14 @@ export class ChannelConsumer implements Consumer {
   lost(fence: number, isTimeout: boolean): void {
     const tag = this.#channel.deliveries.lost(fence);
     if (tag === undefined || !isTimeout) return;
+    const { connection, number, vhost } = this.#channel;
+    const settings = connection.door.topology.queue(vhost, this.queueName)?.arguments ?? [];
+    const ms = numberOf(fieldOf(settings, "x-consumer-timeout")) ?? CONSUMER_TIMEOUT_MS;
     this.#channel.fail(
       new AmqpError(
         "PRECONDITION_FAILED",
-        `delivery acknowledgement on channel ${this.#channel.number} timed out. This timeout value can be configured, ` +
-          `see the consumer timeout of the queue`,
+        `delivery acknowledgement on channel ${number} timed out. Timeout value used: ${ms} ms. ` +
+          `This timeout value can be configured, see consumers doc guide to learn more`,
       ),
     );
   }

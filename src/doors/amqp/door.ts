@@ -14,6 +14,7 @@ import { Sessions } from "./predecessor.ts";
 import { LARGEST_BODY } from "./queue-arguments.ts";
 import { Replies } from "./replies.ts";
 import { DeadLetterRouter } from "./route-dead-letters.ts";
+import { StoreHealth } from "./store-health.ts";
 import { Topology } from "./topology.ts";
 import { Unstored } from "./unstored.ts";
 import { UnusedQueues } from "./unused-queues.ts";
@@ -82,6 +83,7 @@ export class AmqpDoor {
     remove: ({ vhost, name }) => this.removeQueue(vhost, name, this.port),
   });
   readonly unstored: Unstored;
+  readonly health: StoreHealth;
   readonly #vhosts: ReadonlySet<string>;
   readonly #serverId = randomBytes(6).toString("hex");
   #lastConnection = 0;
@@ -95,9 +97,20 @@ export class AmqpDoor {
     this.topology = new Topology(options.port.documents);
     this.#sessions = new Sessions(options.port);
     this.#vhosts = new Set([DEFAULT_VHOST, ...(options.vhosts ?? [])]);
-    this.unstored = new Unstored(options.mostUnstored ?? MOST_UNSTORED, () => {
-      for (const connection of this.#connections) connection.unblock();
-    });
+    this.unstored = new Unstored(options.mostUnstored ?? MOST_UNSTORED, () => this.#unblock());
+    const write = () => this.port.documents.put("amqp-probe", "write", `${Date.now()}`);
+    this.health = new StoreHealth(write, () => this.#unblock());
+  }
+
+  /** Why connections that publish are blocked, in words that they are told; undefined: they are not. */
+  get blockReason(): string | undefined {
+    if (this.health.isFailing) return "the store does not take messages";
+    return this.unstored.isFull ? "low on memory" : undefined;
+  }
+
+  #unblock(): void {
+    if (this.blockReason !== undefined) return;
+    for (const connection of this.#connections) connection.unblock();
   }
 
   get connections(): number {
@@ -251,22 +264,12 @@ export class AmqpDoor {
       port: this.port,
       logger: this.logger,
       worker: this.workerFor(queue),
-      isSingle: () => this.#isSingle(queue),
       join: (listener) => this.join(this.workerFor(queue), listener),
       leave: (session) => this.leave(session),
     });
     if (this.#isDraining) feeder.stop();
     this.#feeders.set(queue, feeder);
     return feeder;
-  }
-
-  #isSingle(queue: string): boolean {
-    for (const consumer of (this.#feeders.get(queue)?.consumers ?? []) as readonly ChannelConsumer[]) {
-      const record = this.topology.queue(consumer.vhost, consumer.queueName);
-      const field = fieldOf(record?.arguments ?? [], "x-single-active-consumer");
-      return field?.type === "t" && field.value;
-    }
-    return false;
   }
 
   /** A queue that is deleted with its last consumer goes now. A feeder without work leaves the store. */
@@ -332,6 +335,7 @@ export class AmqpDoor {
   async close(): Promise<void> {
     this.#isDraining = true;
     this.#unused.stop();
+    this.health.stop();
     for (const server of this.#servers) server.close();
     const reason = "broker forced connection closure with reason 'shutdown'";
     for (const connection of this.#connections) connection.fail(new AmqpError("CONNECTION_FORCED", reason));

@@ -6,6 +6,8 @@ import type { ClaimedTask, WorkerInfo } from "../../core/task.ts";
 /** What a feeder gives its tasks to. */
 export interface Consumer {
   readonly priority: number;
+  /** Of its queue, only the first consumer gets tasks; the next one takes over when it leaves. */
+  readonly isSingleActive: boolean;
   /** How many more tasks it takes now. */
   readonly room: number;
   deliver(task: ClaimedTask): void;
@@ -25,8 +27,6 @@ export interface FeederOptions {
   queue: string;
   port: Port;
   worker: WorkerInfo;
-  /** Only the first consumer gets tasks; the next one takes over when it leaves. */
-  isSingle: () => boolean;
   join: (listener: (notice: ClaimNotice) => void) => Promise<number>;
   leave: (session: number) => Promise<void>;
   logger: Logger;
@@ -116,7 +116,7 @@ export class Feeder {
 
   #nextFree(): Consumer | undefined {
     const consumers = this.#consumers;
-    const count = this.#options.isSingle() ? Math.min(1, consumers.length) : consumers.length;
+    const count = consumers[0]?.isSingleActive ? 1 : consumers.length;
     for (let index = 0; index < count; index++) {
       const consumer = consumers[index]!;
       if (consumer.room <= 0) continue;
@@ -145,7 +145,7 @@ export class Feeder {
 
   #claimMore(): void {
     if (this.#claiming || this.#isStopped) return;
-    const consumers = this.#options.isSingle() ? this.#consumers.slice(0, 1) : this.#consumers;
+    const consumers = this.#consumers[0]?.isSingleActive ? this.#consumers.slice(0, 1) : this.#consumers;
     let room = 0;
     for (const consumer of consumers) if ((room += Math.max(0, consumer.room)) >= MOST_CLAIMED) break;
     const isCongested = consumers.every((consumer) => consumer.room < 0);

@@ -41,6 +41,7 @@ async function consume(channel: Channel, args: Args<"basic.consume">): Promise<v
   const options = {
     ...{ tag, feeder, queueName: name, noAck, isExclusive: exclusive, priority },
     countsDeliveries: isQuorum(record),
+    isSingleActive: isSingleActive(record),
   };
   const consumer = new ChannelConsumer(channel, options);
   deliveries.consumers.set(tag, consumer);

@@ -54,7 +54,13 @@ export class Publisher {
     this.#pending.push(published);
     const { door } = this.#channel.connection;
     door.unstored.add(message.body.length);
-    if (door.unstored.isFull) this.#channel.connection.block();
+    this.#blockIfNecessary();
+  }
+
+  #blockIfNecessary(): void {
+    const { connection } = this.#channel;
+    const reason = connection.door.blockReason;
+    if (reason !== undefined) connection.block(reason);
   }
 
   #check({ exchange }: Message, { userId, expiration }: Properties): void {
@@ -198,6 +204,10 @@ export class Publisher {
 
   /** A full queue refuses quietly, as RabbitMQ's does: with confirms the publisher learns of it. */
   #refused({ tag }: Published, error: unknown): void {
+    if (isStoreFault(error)) {
+      this.#channel.connection.door.health.failed();
+      this.#blockIfNecessary();
+    }
     if (tag > 0) this.#confirms.settle(tag, false);
     else if (!isFull(error)) this.#channel.fail(error, "basic.publish");
     if (tag > 0 && isDibsError(error) && error.code === "PAYLOAD_TOO_LARGE")

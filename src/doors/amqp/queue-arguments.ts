@@ -49,7 +49,7 @@ const KNOWN = {
 
 /** A message of this size fits: RabbitMQ's own limit is 128 MiB, and larger ones belong elsewhere. */
 export const LARGEST_BODY = 16 * 1024 * 1024;
-const CONSUMER_TIMEOUT_MS = 30 * 60_000;
+export const CONSUMER_TIMEOUT_MS = 30 * 60_000;
 const OVERFLOWS = new Set(["drop-head", "reject-publish", "reject-publish-dlx"]);
 const TYPES = new Set(["classic", "quorum"]);
 /** Both have the same effect here: messages are on disk in either. */

@@ -157,6 +157,28 @@ describe("the RabbitMQ door", () => {
     expect(await client.expect("connection.close")).toMatchObject({ code: 501 });
   });
 
+  test("a consumer that reads nothing is sent little, and gets everything when it reads again", async () => {
+    const { port, store } = await startDoor();
+    const [reader, writer] = [await openClient(port), await openClient(port)];
+    await reader.declare("large");
+    reader.consume("large", "c");
+    await reader.expect("basic.consume-ok");
+    reader.socket.pause();
+    const [count, body] = [1_000, "x".repeat(50_000)];
+    for (let at = 0; at < count; at++) writer.publish(1, "large", body);
+    // Answered after all of them were added, and after the door was offered them.
+    const { messageCount } = await writer.declare("large");
+    // 256 KiB wait in the server, and some MB in the kernel's buffers.
+    expect(messageCount).toBeGreaterThan(count / 2);
+    reader.socket.resume();
+    for (let at = 0; at < count; at++) {
+      const { deliveryTag } = await reader.expect("basic.deliver");
+      expect((await reader.body()).length).toBe(body.length);
+      reader.send(1, "basic.ack", { deliveryTag, multiple: false });
+    }
+    expect((await store.stats("large")).depth.ready).toBe(0);
+  });
+
   test("a queue that does not exist closes the channel, and the connection goes on", async () => {
     const { port } = await startDoor();
     const client = await openClient(port);

@@ -7,7 +7,9 @@ import { join } from "node:path";
 import { connect } from "amqplib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../../src/api/open.ts";
+import { DibsError } from "../../../src/core/errors.ts";
 import type { Port } from "../../../src/core/port.ts";
+import { markStoreFault } from "../../../src/core/store-fault.ts";
 import { queueOf } from "../../../src/doors/amqp/names.ts";
 import { freshSchema } from "../../postgres/shared.ts";
 import { startServer } from "../../server/start.ts";
@@ -98,6 +100,57 @@ describe.each(STORES)("two servers on %s", (name) => {
 });
 
 describe("a server with AMQP", () => {
+  test("publishers are blocked while the store fails, and go on when it writes again", async () => {
+    const store = await openStore("a file");
+    let isFailing = false;
+    const refuse = () => {
+      const error = new DibsError("UNAVAILABLE", "The disk is full.");
+      markStoreFault(error);
+      return Promise.reject(error);
+    };
+    const [add, put] = [store.add.bind(store), store.documents.put.bind(store.documents)];
+    store.add = (...args) => (isFailing ? refuse() : add(...args));
+    store.documents.put = (...args) => (isFailing ? refuse() : put(...args));
+    const { connection, channel } = await serve(store);
+    await channel.assertQueue("q");
+    const blocked = new Promise((resolve) => connection.once("blocked", resolve));
+    const unblocked = new Promise<void>((resolve) => connection.once("unblocked", () => resolve()));
+    isFailing = true;
+    const refused = new Promise((resolve) => channel.sendToQueue("q", Buffer.from("1"), {}, resolve));
+    expect(await refused).toBeInstanceOf(Error);
+    expect(await blocked).toBe("the store does not take messages");
+    isFailing = false;
+    await unblocked;
+    channel.sendToQueue("q", Buffer.from("2"));
+    await channel.waitForConfirms();
+    expect((await channel.checkQueue("q")).messageCount).toBe(1);
+  });
+
+  test("a consumer that does not acknowledge within the queue's timeout loses its channel with 406", async () => {
+    const store = await openStore("a file");
+    const { connection, channel } = await serve(store);
+    await channel.assertQueue("q", { arguments: { "x-consumer-timeout": 1_000 } });
+    channel.sendToQueue("q", Buffer.from("1"));
+    const failed = new Promise<Error>((resolve) => channel.once("error", resolve));
+    await channel.consume("q", () => {});
+    expect((await failed).message).toContain(
+      "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: 1000 ms.",
+    );
+    const other = await connection.createChannel();
+    await expect
+      .poll(() => other.get("q"), { timeout: 10_000 })
+      .toMatchObject({ fields: { redelivered: true } });
+  });
+
+  test("a new secret changes what a connection may do, and a wrong one ends it", async () => {
+    const store = await openStore("a file");
+    const { connection } = await serve(store);
+    await connection.updateSecret(Buffer.from("guest"), "renewed");
+    const failed = new Promise<Error>((resolve) => connection.once("error", resolve));
+    connection.updateSecret(Buffer.from("wrong"), "renewed").catch(() => {});
+    expect((await failed).message).toContain("530");
+  });
+
   test("a virtual host is a namespace that the configuration names, and others are refused with 530", async () => {
     const store = await openStore("a file");
     const { channel, dial } = await serve(store, { vhosts: ["shop"] }, "shop");
