@@ -45,8 +45,10 @@ export {
   type AddedTaskHandle,
   type AttemptInfo,
   type LogLineInfo,
+  type RunAgainOptions,
   type TaskHandle,
   type TaskInfo,
+  type UpdateOptions,
 } from "./api/task-handle.ts";
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";

@@ -103,7 +103,10 @@ export function parseAddOptions(
   };
 }
 
-function parseDelay({ delay, runAt }: AddOptions, now: () => number): number | undefined {
+export function parseDelay(
+  { delay, runAt }: Pick<AddOptions, "delay" | "runAt">,
+  now: () => number,
+): number | undefined {
   if (runAt === undefined) return delay === undefined ? undefined : parseDuration(delay, "delay");
   if (delay !== undefined) throw invalid("Give delay or runAt, not both.");
   if (!(runAt instanceof Date) || Number.isNaN(runAt.getTime())) {

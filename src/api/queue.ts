@@ -179,7 +179,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   async add(data: Payload<In>, options: AddOptions = NO_OPTIONS): Promise<AddedTaskHandle<Json<Out>>> {
     // Index access: destructuring would create an iterator per task.
     const added = await this.#addAll([this.#encode(data, options)], options.tx);
-    return new AddedTaskHandle(this.#port, added[0]!);
+    return new AddedTaskHandle(this.#port, added[0]!, this.#options.encodeData);
   }
 
   /** All of them or none. */
@@ -207,7 +207,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
       task instanceof Promise ? task.catch((error: unknown) => Promise.reject(atIndex(error, index))) : task,
     );
     const added = await this.#addAll(named, options.tx);
-    return added.map((task) => new AddedTaskHandle(this.#port, task));
+    return added.map((task) => new AddedTaskHandle(this.#port, task, this.#options.encodeData));
   }
 
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */

@@ -3,7 +3,8 @@ import { type Duration, parseDuration } from "../core/duration.ts";
 import type { LogLine } from "../core/attempt-log.ts";
 import { DibsError, isDibsError } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
-import { checkNames } from "../core/options.ts";
+import type { TaskChange } from "../core/change.ts";
+import { checkNames, checkObject } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import {
   type Attempt,
@@ -13,6 +14,7 @@ import {
   type TaskRecord,
   type TaskState,
 } from "../core/task.ts";
+import { parseDelay } from "./add-options.ts";
 
 /** How to wait for a result. */
 export interface WaitOptions {
@@ -29,14 +31,37 @@ export function parseWait(options: WaitOptions): {
   return { timeout, signal: options.signal };
 }
 
+/** What to change of a task. Fields that are not given stay. */
+export interface UpdateOptions {
+  priority?: number | undefined;
+  /** Due this long from now; 0: now. */
+  delay?: Duration | undefined;
+  /** Due at this time; instead of `delay`. */
+  runAt?: Date | undefined;
+  /** A handle that `queue.add()` returned checks it with the queue's schema. */
+  data?: unknown;
+}
+
+export interface RunAgainOptions {
+  /** A dead task runs without the steps that it has stored. */
+  fresh?: boolean | undefined;
+}
+
+/** Checks a payload and returns it as JSON. */
+type EncodePayload = (data: unknown) => string | Promise<string>;
+
+const encodePlain: EncodePayload = (data) => encodeJson(data, "data");
+
 /** A task, for its producer or any caller that has its id. */
 export class TaskHandle<Result = unknown> {
   readonly id: string;
   readonly #port: Port;
+  readonly #encode: EncodePayload;
 
-  constructor(port: Port, id: string) {
+  constructor(port: Port, id: string, encode: EncodePayload = encodePlain) {
     this.#port = port;
     this.id = id;
+    this.#encode = encode;
   }
 
   /** Resolves with the result when the task is done; throws TASK_DEAD, TASK_CANCELLED, TASK_EXPIRED or TIMEOUT. */
@@ -78,6 +103,53 @@ export class TaskHandle<Result = unknown> {
   async cancel(): Promise<TaskState> {
     return this.#port.cancel(this.id);
   }
+
+  /**
+   * Changes the priority, due time or data of a task that no worker has started, or that waits for another attempt.
+   * Throws WRONG_STATE if a worker has it, if it is parked or verifying, or has ended. Resolves with its state.
+   */
+  async update(options: UpdateOptions): Promise<TaskState> {
+    const change = await this.#updateFrom(options);
+    return (await this.#port.change(this.id, change)).state;
+  }
+
+  async #updateFrom(options: UpdateOptions): Promise<TaskChange> {
+    const { data, ...rest } = parseUpdate(options, () => this.#port.clock.read().wall);
+    return { ...rest, ...(data !== undefined && { data: await this.#encode(data) }) };
+  }
+
+  /** Makes a scheduled task ready now. Nothing happens if it is already. Throws WRONG_STATE as `update` does. */
+  async promote(): Promise<TaskState> {
+    return (await this.#port.change(this.id, { kind: "promote" })).state;
+  }
+
+  /**
+   * Runs a task again that is done, dead, cancelled or expired: the same id, at the end of the line, with all attempts.
+   * Its ledger stays. Throws WRONG_STATE if it has not ended, or is a finished part of a run.
+   */
+  async runAgain(options: RunAgainOptions = {}): Promise<TaskState> {
+    checkNames(options, ["fresh"], "runAgain");
+    const { fresh } = options;
+    const change = { kind: "again", ...(fresh !== undefined && { fresh }) } as const;
+    return (await this.#port.change(this.id, change)).state;
+  }
+}
+
+/** The change that users describe; `data` is not encoded yet. */
+export function parseUpdate(
+  options: UpdateOptions,
+  now: () => number,
+): { kind: "update"; priority?: number; delay?: number; data?: unknown } {
+  checkObject(options, "The options of update");
+  checkNames(options, ["priority", "delay", "runAt", "data"], "update");
+  const { priority, data } = options;
+  const delay = parseDelay(options, now);
+  return {
+    kind: "update",
+    ...(priority !== undefined && { priority }),
+    ...(delay !== undefined && { delay }),
+    ...(data !== undefined && { data }),
+  };
 }
 
 /** A task as `add` returns it. */
@@ -86,8 +158,12 @@ export class AddedTaskHandle<Result = unknown> extends TaskHandle<Result> {
   /** The idempotencyKey, or the key of `unique`, was in use: this is the task that has it, and nothing was added. */
   readonly existing: boolean;
 
-  constructor(port: Port, added: { id: string; queue: string; existing: boolean }) {
-    super(port, added.id);
+  constructor(
+    port: Port,
+    added: { id: string; queue: string; existing: boolean },
+    encode: EncodePayload = encodePlain,
+  ) {
+    super(port, added.id, encode);
     this.queue = added.queue;
     this.existing = added.existing;
   }
@@ -174,5 +250,14 @@ export function resultFrom(result: Body | null): unknown {
 }
 
 refuseSurplus(TaskHandle, "task", {
-  promises: { result: "options", info: "", history: "", signal: "name, data", cancel: "" },
+  promises: {
+    result: "options",
+    info: "",
+    history: "",
+    signal: "name, data",
+    cancel: "",
+    update: "options",
+    promote: "",
+    runAgain: "options",
+  },
 });

@@ -18,6 +18,7 @@ import {
   checkClaim,
   checkTaskId,
 } from "./check.ts";
+import { change } from "./change.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
 import { doorDocuments } from "./documents.ts";
@@ -172,6 +173,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     task: async (id) => run({ verb: "get", id: checkTaskId(id) }),
     history: async (id) => run({ verb: "history", id: checkTaskId(id) }),
     cancel: async (id) => (await run({ verb: "cancel", id: checkTaskId(id) })).state,
+    change: (id, wanted) => change(context, id, wanted),
     end: async (id, wait) =>
       context.keepAlive.during(
         wait?.of === "runs"

@@ -25,7 +25,7 @@ function weightOf(op: Op): number {
  * it could hold one task and wait for the next, while that one's holder waits for the first: a database ends such a
  * deadlock only after a second.
  */
-const SINGLE: ReadonlySet<VerbName> = new Set(["signal", "cancel"]);
+const SINGLE: ReadonlySet<VerbName> = new Set(["signal", "cancel", "change"]);
 
 export interface GathererListener {
   /** Called before the waiting calls are sent: calls made in it are added at the end of the batch. */

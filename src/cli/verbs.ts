@@ -47,7 +47,7 @@ export const VERBS: readonly Verb[] = [
   },
   {
     name: "task",
-    about: "show, cancel, signal or retry one task; in a program, work on its own",
+    about: "show, change, cancel, signal or retry one task; in a program, work on its own",
     group: "Look and change",
     load: async () => (await import("./commands/task.ts")).taskCommand(),
   },

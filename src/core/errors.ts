@@ -8,6 +8,7 @@ export const ERROR_CODES = [
   "QUEUE_FULL",
   "CLAIM_LOST",
   "TASK_NOT_FOUND",
+  "WRONG_STATE",
   "TASK_DEAD",
   "TASK_CANCELLED",
   "TASK_EXPIRED",

@@ -1,3 +1,4 @@
+import type { TaskChange } from "./change.ts";
 import type { Clock } from "./clock.ts";
 import { DibsError } from "./errors.ts";
 import type { EventPage } from "./event-page.ts";
@@ -125,6 +126,10 @@ export interface Port {
   task(id: string): Promise<TaskRecord>;
   history(id: string): Promise<Attempt[]>;
   cancel(id: string): Promise<TaskState>;
+  /**
+   * Changes a task that no worker has, or makes one that has ended run again. WRONG_STATE if its state does not allow it.
+   */
+  change(id: string, change: TaskChange): Promise<ChangeOutcome>;
   /** Resolves when the task has ended. For a run: when it has ended, or a part of it is dead. */
   end(id: string, options?: WaitOptions): Promise<TaskEnd>;
   list(query: ListQuery): Promise<Page>;
@@ -197,6 +202,13 @@ export interface Documents {
 
 /** Kinds of documents that doors own. Schedules, pipelines and pools have kinds of their own, and checks with them. */
 export type DoorKind = `amqp-${string}`;
+
+export interface ChangeOutcome {
+  /** Its state after the change. */
+  state: TaskState;
+  /** False: it was that way already. */
+  changed: boolean;
+}
 
 export interface DeclareOptions {
   /** An operator's change: applied whatever was declared before. */

@@ -242,6 +242,11 @@ const COUNTED = {
   key: "keys",
 } as const;
 
+/** The attempts of a task that are rows of their own: the success of a task that is done is part of its end. */
+export function attemptRows({ state, attempts = [] }: TaskEntry): Attempt[] {
+  return state === "done" ? attempts.slice(0, -1) : attempts;
+}
+
 /** Adds a record to the counts. */
 export function countRecord(counts: Counts, record: StoreRecord): void {
   if (record.type in COUNTED) counts[COUNTED[record.type as keyof typeof COUNTED]]++;

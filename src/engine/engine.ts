@@ -1,9 +1,10 @@
+import type { TaskChange } from "../core/change.ts";
 import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
 import { FLOW_SLOT_MS, FLOW_WINDOW_MS } from "../core/flow.ts";
 import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
-import type { Paged, QueueSummary } from "../core/port.ts";
+import type { ChangeOutcome, Paged, QueueSummary } from "../core/port.ts";
 import type { Payloads } from "../core/preview.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { SupervisionEventType } from "../core/supervision.ts";
@@ -241,6 +242,11 @@ export interface Verbs {
   verifying: Verb<Verified, { task: TaskRecord; result: Body | null }>;
   /** Ends a pending task. For a claimed one, asks the holder to stop, and makes sure that it ends cancelled. */
   cancel: Verb<{ id: string }, { state: TaskState }>;
+  /**
+   * Changes a task that no worker has, or makes a task that has ended run again: core/change.ts. Refused with WRONG_STATE
+   * if its state does not allow it. `changed` is false if it was that way already.
+   */
+  change: Verb<{ id: string; change: TaskChange }, ChangeOutcome>;
   get: Verb<{ id: string }, TaskRecord>;
   /**
    * For callers that wait: one answer per id. Cheap, because it is called often. A run with a dead part counts as

@@ -1,4 +1,5 @@
 import type { AnswerKind } from "../core/answer-budget.ts";
+import type { TaskChange } from "../core/change.ts";
 import type { Port } from "../core/port.ts";
 import type { NewTask } from "../core/task.ts";
 
@@ -62,6 +63,8 @@ export const VERBS: Record<WireVerb, Traits> = {
   task: { args: 1, again: "safe", reads: true, answers: "row" },
   history: { args: 1, again: "safe", reads: true, answers: "page" },
   cancel: { args: 1, again: "safe" },
+  // A second call to run a task again is refused, and a second update is the same as the first.
+  change: { args: 2, again: ([, change]) => (change as Partial<TaskChange> | null)?.kind !== "again" },
   end: { args: 2, again: "safe", reads: true, patient: true, answers: "later" },
   list: { args: 1, again: "safe", reads: true, answers: "page" },
   definePipeline: { args: 2, again: "safe" },

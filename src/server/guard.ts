@@ -261,6 +261,11 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         audit({ by: grant.name, verb: "cancel", task: id });
         return port.cancel(id);
       }),
+    change: async (id, change) =>
+      visibility.onTask(["admin"], id, () => {
+        audit({ by: grant.name, verb: "change", task: id });
+        return port.change(id, change);
+      }),
     // A token that may add a task may learn its outcome.
     end: async (id, options) =>
       options?.of === "runs"

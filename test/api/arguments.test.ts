@@ -94,6 +94,9 @@ const METHODS: Record<string, Record<string, Call>> = {
     history: [[]],
     signal: [["name", 1]],
     cancel: [[]],
+    update: [[{ priority: 1 }], 0],
+    promote: [[]],
+    runAgain: [[{}], 0],
   },
   Claim: {
     spend: [[1]],

@@ -120,8 +120,29 @@ describe.each(KINDS)("on a %s", (kind) => {
     expect(await json(store, "task", "cancel", delayed!.id, "--yes")).toEqual({
       ...{ id: delayed!.id, state: "cancelled" },
     });
+    expect(await json(store, "task", "retry", delayed!.id)).toEqual({
+      ...{ id: delayed!.id, queue: "emails", redriven: true },
+    });
     const again = await dibs(store.folder, ["task", "retry", delayed!.id, ...store.flags]);
-    expect(again).toMatchObject({ code: EXIT.failed, stderr: expect.stringContaining("is cancelled") });
+    expect(again).toMatchObject({ code: EXIT.failed, stderr: expect.stringContaining("is ready") });
+    const update = [
+      "task",
+      "update",
+      delayed!.id,
+      "--priority",
+      "-5",
+      "--delay",
+      "1h",
+      "--data",
+      '{"to":"x"}',
+    ];
+    expect(await json(store, ...update)).toEqual({ id: delayed!.id, state: "scheduled" });
+    expect(await emails.tasks({ state: "scheduled" })).toMatchObject({
+      tasks: expect.arrayContaining([
+        expect.objectContaining({ id: delayed!.id, priority: -5, data: { to: "x" } }),
+      ]),
+    });
+    expect(await json(store, "task", "promote", delayed!.id)).toEqual({ id: delayed!.id, state: "ready" });
     const [other] = await emails.claim();
     await other!.reject(new Reject("no"));
     expect(await json(store, "task", "retry", other!.id)).toEqual({

@@ -42,6 +42,7 @@ const CALLS: Record<WireVerb, unknown[]> = {
   task: [ID],
   history: [ID],
   cancel: [ID],
+  change: [ID, { kind: "update", priority: 1, delay: 5, data: "{}", contentType: "text/plain" }],
   end: [ID, { timeout: 5 }],
   list: [{ queue: "work", state: "ready", limit: 5 }],
   patterns: ["work", "fingerprint", 5],

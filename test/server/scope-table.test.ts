@@ -63,6 +63,7 @@ const TABLE: Record<WireVerb, string> = {
   pipelines: "      ok/none   ok/none   ok/none   ok/none   ok/ok",
   run: "            ok/none   no/none   ok/none   ok/none   ok/ok",
   runs: "           none/none none/none ok/none   ok/none   ok/ok",
+  change: "         no/none   no/none   no/none   ok/none   ok/ok",
   cancelRun: "      no/none   no/none   no/none   ok/none   ok/ok",
   patterns: "       no/no     no/no     ok/no     ok/no     ok/ok",
   redrive: "        no/no     no/no     no/no     ok/no     ok/ok",

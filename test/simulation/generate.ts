@@ -1,3 +1,4 @@
+import type { TaskChange } from "../../src/core/change.ts";
 import { formatTaskId } from "../../src/core/task-id.ts";
 import { type ClaimRef, type DeadFilter, END_STATES, PENDING_STATES } from "../../src/core/task.ts";
 import { verificationQueue } from "../../src/core/verification.ts";
@@ -35,6 +36,7 @@ const WEIGHTS: Record<VerbName, number> = {
   signal: 3,
   verifying: 1,
   cancel: 4,
+  change: 5,
   run: 2,
   runs: 1,
   cancelRun: 0.7,
@@ -189,6 +191,7 @@ export class Generator {
       ]),
     }),
     cancel: () => ({ verb: "cancel", id: this.#random.chance(0.4) ? this.#claimRef().id : this.#id() }),
+    change: () => ({ verb: "change", id: this.#id(), change: this.#change() }),
     run: () => ({
       verb: "run",
       id: this.#runId(),
@@ -336,6 +339,23 @@ export class Generator {
       feedback: pick(["too short", "no"]),
       delay: pick([0, 100]),
     };
+  }
+
+  #change(): TaskChange {
+    const { pick, maybe, weighted } = this.#random;
+    switch (weighted({ update: 3, promote: 1, again: 2 })) {
+      case "promote":
+        return { kind: "promote" };
+      case "again":
+        return { kind: "again", ...maybe(0.3, () => ({ fresh: true })) };
+      default:
+        return {
+          kind: "update",
+          ...maybe(0.5, () => ({ priority: pick([-3, 0, 2, 5]) })),
+          ...maybe(0.5, () => ({ delay: pick([0, 50, 2_000]) })),
+          ...maybe(0.3, () => ({ data: pick([`"changed"`, new Uint8Array([0, 7])]) })),
+        };
+    }
   }
 
   #claimRef(): ClaimRef {

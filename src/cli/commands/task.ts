@@ -5,7 +5,7 @@ import { print, printJson } from "../output.ts";
 import { addProgramVerbs } from "../program-verbs.ts";
 import { type StoreFlags, useStore, withStore } from "../store.ts";
 import { printTask } from "../task-lines.ts";
-import { parseJson } from "../values.ts";
+import { duration, parseJson, wholeNumber } from "../values.ts";
 
 /** `dibs task`: one task, by its id. In a program that `dibs work` has started, also about its own task. */
 export function taskCommand(): Command {
@@ -26,10 +26,18 @@ export function taskCommand(): Command {
     ).action(signal),
   );
   group.addCommand(
-    withStore(of("retry", "run a dead task again, with all its attempts"))
+    withStore(of("retry", "run a task again that has ended, with all its attempts"))
       .option("--fresh", "without the steps of earlier attempts")
       .action(retry),
   );
+  group.addCommand(
+    withStore(of("update", "change a task that no worker has"))
+      .option("--priority <number>", "higher first", wholeNumber)
+      .option("--delay <duration>", "due this long from now; 0: now", duration)
+      .option("--data <json>", "its payload")
+      .action(update),
+  );
+  group.addCommand(withStore(of("promote", "make a scheduled task ready now")).action(promote));
   return addProgramVerbs(group);
 }
 
@@ -68,12 +76,31 @@ async function retry(
   { fresh = false, ...flags }: StoreFlags & { fresh?: boolean },
 ): Promise<void> {
   await useStore(flags, async (dibs) => {
-    const { queue, state } = await dibs.task(id).info();
-    const { count } =
-      state === "dead" ? await dibs.queue(queue).dead.redrive({ ids: [id], fresh }) : { count: 0 };
-    if (count === 0)
-      throw new ShellError("failed", `Task ${id} is ${state}, and only a dead task can be run again.`);
+    const { queue } = await dibs.task(id).info();
+    await dibs.task(id).runAgain({ fresh });
     if (flags.json) printJson({ id, queue, redriven: true });
     else print(`${id} is in the line of ${queue} again`);
   });
+}
+
+interface UpdateFlags extends StoreFlags {
+  priority?: number;
+  delay?: number;
+  data?: string;
+}
+
+async function update(id: string, { priority, delay, data, ...flags }: UpdateFlags): Promise<void> {
+  const payload = data === undefined ? {} : { data: parseJson(data, "The payload") };
+  await useStore(flags, async (dibs) =>
+    report(id, await dibs.task(id).update({ priority, delay, ...payload }), flags),
+  );
+}
+
+async function promote(id: string, flags: StoreFlags): Promise<void> {
+  await useStore(flags, async (dibs) => report(id, await dibs.task(id).promote(), flags));
+}
+
+function report(id: string, state: string, flags: StoreFlags): void {
+  if (flags.json) printJson({ id, state });
+  else print(state);
 }

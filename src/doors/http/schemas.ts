@@ -79,6 +79,18 @@ export const newTask = z
   })
   .openapi("NewTask");
 
+export const taskUpdate = z
+  .strictObject({
+    priority: z.number().int().min(-LIMITS.priority).max(LIMITS.priority).optional(),
+    delay: duration.optional().openapi({ description: "due this long from now; 0: now" }),
+    data: anyJson.optional(),
+  })
+  .openapi("TaskUpdate");
+
+export const changed = z
+  .object({ state, changed: z.boolean().openapi({ description: "false: it was that way already" }) })
+  .openapi("Changed");
+
 export const addedTask = z
   .object({ id: z.string(), queue: z.string(), state, existing: z.boolean() })
   .openapi("AddedTask");

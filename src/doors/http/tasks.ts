@@ -10,6 +10,7 @@ import {
   addedTask,
   anyJson,
   attempt,
+  changed,
   duration,
   ending,
   inQueue,
@@ -25,6 +26,7 @@ import {
   step,
   subscription,
   task,
+  taskUpdate,
 } from "./schemas.ts";
 
 type Payload = Omit<NewTask, "queue" | "data"> & { data: unknown };
@@ -137,8 +139,44 @@ export function tasks(app: App): void {
     },
     async ({ port, params }) => ({ state: await port.cancel(params["id"]!) }),
   );
+  changes(app);
   flows(app);
   topics(app);
+}
+
+/** Changes of a task that no worker has, and of one that has ended. */
+function changes(app: App): void {
+  const changing = { method: "post", params: ofTask, answer: changed } as const;
+  define(
+    app,
+    {
+      ...{ ...changing, path: "/v1/tasks/{id}/update" },
+      summary: "Change the priority, due time or data of a task that no worker has",
+      body: taskUpdate,
+    },
+    ({ port, params, body }) => {
+      const { data, ...rest } = body as { data?: unknown; priority?: number; delay?: number };
+      return port.change(params["id"]!, {
+        ...{ kind: "update", ...rest },
+        ...(data !== undefined && { data: toBody(data) }),
+      });
+    },
+  );
+  define(
+    app,
+    { ...changing, path: "/v1/tasks/{id}/promote", summary: "Make a scheduled task ready now" },
+    ({ port, params }) => port.change(params["id"]!, { kind: "promote" }),
+  );
+  define(
+    app,
+    {
+      ...{ ...changing, path: "/v1/tasks/{id}/run-again" },
+      summary: "Run a task again that has ended: the same id, at the end of the line",
+      body: z.strictObject({ fresh: z.boolean().optional() }).optional(),
+    },
+    ({ port, params, body }) =>
+      port.change(params["id"]!, { kind: "again", ...(body as { fresh?: boolean }) }),
+  );
 }
 
 /** What a task waits for, and the steps of its attempts. */

@@ -56,24 +56,30 @@ export function redrive(
   { queue, filter, spacing, fresh = false }: Verbs["redrive"]["in"],
 ): { count: number } {
   const tasks = deadLetters(model, queue, filter);
-  for (const [index, task] of tasks.entries()) {
-    task.failures = 0;
-    task.pos = ++model.seq;
-    task.endedAt = null;
-    task.error = null;
-    // A signal that timed out may come now.
-    task.steps = fresh
-      ? []
-      : task.steps.filter(({ kind, name }) => kind !== "timeout" || isSleepSignal(name));
-    if (fresh) task.feedback = null;
-    // A redriven task does not expire: the caller wants it done.
-    task.expiresAt = null;
-    revivePart(task);
-    reviveKey(model, task);
-    model.announce({ type: "task.redriven", at: model.now, queue, taskId: task.id });
-    returnToLine(model, task, { delay: Math.floor(index * spacing) });
-  }
+  for (const [index, task] of tasks.entries())
+    bringBack(model, task, { delay: Math.floor(index * spacing), fresh });
   return { count: tasks.length };
+}
+
+/** A task that has ended runs again, now or after `delay`. */
+export function bringBack(
+  model: Model,
+  task: ModelTask,
+  { delay, fresh }: { delay: number; fresh: boolean },
+): void {
+  task.failures = 0;
+  task.pos = ++model.seq;
+  task.endedAt = null;
+  task.error = null;
+  // A signal that timed out may come now.
+  task.steps = fresh ? [] : task.steps.filter(({ kind, name }) => kind !== "timeout" || isSleepSignal(name));
+  if (fresh) task.feedback = null;
+  // It does not expire: the caller wants it done.
+  task.expiresAt = null;
+  revivePart(task);
+  reviveKey(model, task);
+  model.announce({ type: "task.redriven", at: model.now, queue: task.queue, taskId: task.id });
+  returnToLine(model, task, { delay });
 }
 
 /** The task gets its idempotency key back, unless a newer task has it. */

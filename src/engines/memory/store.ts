@@ -4,6 +4,7 @@ import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/en
 import { closedError, isClosed, type TransferStore } from "../../engine/transfer.ts";
 import { add } from "./add.ts";
 import { cancel, cancelTask } from "./cancel.ts";
+import { change } from "./change.ts";
 import { listen, prune, housekeep, unlisten } from "./housekeeping.ts";
 import { claim } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
@@ -43,6 +44,7 @@ const HANDLERS: Handlers = {
   signal,
   verifying,
   cancel,
+  change,
   get,
   ends,
   history,

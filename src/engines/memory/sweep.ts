@@ -75,11 +75,14 @@ export function claimsOf(model: Model, session: number): ModelTask[] {
 function promoteDue(model: Model): void {
   const due = [...model.tasks.values()].filter((task) => task.dueAt !== null && task.dueAt <= model.now);
   due.sort((a, b) => a.dueAt! - b.dueAt! || bySeq(a, b));
-  for (const task of due.slice(0, BOUNDS.sweep)) {
-    if (joinsGroupWhenDue({ ...task, signal: task.waitsFor })) task.pos = ++model.seq;
-    if (task.waitsFor !== null) task.steps.push({ kind: "timeout", name: task.waitsFor, value: null });
-    enter(model, task);
-  }
+  for (const task of due.slice(0, BOUNDS.sweep)) promote(model, task);
+}
+
+/** A scheduled task is due, or the wait of a parked one is over. */
+export function promote(model: Model, task: ModelTask): void {
+  if (joinsGroupWhenDue({ ...task, signal: task.waitsFor })) task.pos = ++model.seq;
+  if (task.waitsFor !== null) task.steps.push({ kind: "timeout", name: task.waitsFor, value: null });
+  enter(model, task);
 }
 
 /** Ends the retry-elsewhere wait: no other worker claimed the task in time, so every worker may. */

@@ -3,6 +3,7 @@ import { add } from "./add.ts";
 import { badInput } from "./bad-input.ts";
 import { callOrder } from "./call-order.ts";
 import { cancel } from "./cancel.ts";
+import { change } from "./change.ts";
 import { changingLimits } from "./changing-limits.ts";
 import { claims } from "./claim.ts";
 import { claimSizes } from "./claim-sizes.ts";
@@ -95,6 +96,7 @@ const THEMES = {
   transfer,
   results,
   cancel,
+  change,
   steps,
   verification,
   runs,

@@ -2,6 +2,7 @@ import { keyExpiresAt } from "../../../src/core/idempotency.ts";
 import type { DeadFilter, TaskRecord } from "../../../src/core/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
+import type { Entry } from "./books.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
@@ -83,25 +84,31 @@ export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"re
   const named = deadOnes(turn, op.queue, op.filter);
   const { count } = answer<"redrive">(outcome);
   check(count === named.length, `redrive says ${count}, was asked for ${named.length}`);
-  for (const [index, { id }] of named.entries()) {
-    const entry = books.entries.get(id)!;
-    entry.failures = 0;
-    entry.failedBy = [];
-    for (const name of entry.steps.keys())
-      if (op.fresh || name.startsWith("timeout ")) entry.steps.delete(name);
-    if (op.fresh) entry.feedback = undefined;
-    entry.arrival = ++books.arrivals;
-    entry.expiresAt = null;
-    const key = entry.task.idempotencyKey;
-    // It gets its key back, unless a newer task has taken it meanwhile.
-    const holder = key === undefined ? undefined : books.keyHolder(op.queue, key);
-    if (key !== undefined && (!holder || holder.id === id))
-      books.queue(op.queue).keys.set(key, { id, end: null });
-    const { state } = turn.after.tasks.get(id)!;
-    const delay = index * op.spacing;
-    const now = entry.task.groupKey !== undefined && state === "waiting" ? "waiting" : "ready";
-    turn.expect(entry, delay > 0 ? "scheduled" : now, delay > 0 ? books.now + delay : null);
-  }
+  for (const [index, { id }] of named.entries())
+    checkBroughtBack(turn, books.entries.get(id)!, { fresh: op.fresh ?? false, delay: index * op.spacing });
+}
+
+/** A task that had ended runs again. */
+export function checkBroughtBack(
+  turn: Turn,
+  entry: Entry,
+  { fresh, delay }: { fresh: boolean; delay: number },
+): void {
+  const { books } = turn;
+  const { id } = entry;
+  const { queue, idempotencyKey: key, groupKey } = entry.task;
+  entry.failures = 0;
+  entry.failedBy = [];
+  for (const name of entry.steps.keys()) if (fresh || name.startsWith("timeout ")) entry.steps.delete(name);
+  if (fresh) entry.feedback = undefined;
+  entry.arrival = ++books.arrivals;
+  entry.expiresAt = null;
+  // It gets its key back, unless a newer task has taken it meanwhile.
+  const holder = key === undefined ? undefined : books.keyHolder(queue, key);
+  if (key !== undefined && (!holder || holder.id === id)) books.queue(queue).keys.set(key, { id, end: null });
+  const { state } = turn.after.tasks.get(id)!;
+  const now = groupKey !== undefined && state === "waiting" ? "waiting" : "ready";
+  turn.expect(entry, delay > 0 ? "scheduled" : now, delay > 0 ? books.now + delay : null);
 }
 
 function deadOnes({ books, before }: Turn, queue: string, filter: DeadFilter): TaskRecord[] {

@@ -13,6 +13,7 @@ import { answer } from "../known.ts";
 import { ExpectedTime } from "../machine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import { Books, type Holder, type Row } from "./books.ts";
+import { checkChange } from "./changing.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
 import { checkHeartbeat, checkLeave, checkReconcile, checkRejoin, checkHousekeep } from "./passing.ts";
@@ -199,6 +200,7 @@ const CHECKS: Checks = {
     if (!cancelled && session !== null) books.notices.push({ session, kind: "cancel", id: op.id, fence });
     entry.holder.cancelled = true;
   },
+  change: checkChange,
   purge: checkPurge,
   drop: checkDrop,
   redrive: checkRedrive,

@@ -2,6 +2,7 @@ import { isDibsError } from "../../../core/errors.ts";
 import type { Op, Outcome, VerbName, Verbs } from "../../../engine/engine.ts";
 import { add } from "../verbs/add.ts";
 import { cancel } from "../verbs/cancel.ts";
+import { change } from "../verbs/change.ts";
 import { listen, prune, housekeep, unlisten } from "../verbs/housekeeping.ts";
 import { claim } from "../verbs/claim.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
@@ -46,6 +47,7 @@ const HANDLERS: Handlers = {
   signal,
   verifying,
   cancel,
+  change,
   get,
   ends,
   history,

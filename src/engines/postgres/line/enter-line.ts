@@ -268,6 +268,29 @@ const MARK_STEPPED: Record<Line, string> = {
   ready_sticky: markStepped("ready_sticky", ", session"),
 };
 
+// Replaced, for the same reason.
+const changeRank = (table: Line, more = ""): string => `
+  WITH old AS (DELETE FROM dibs.${table} WHERE ${isRowBy(table, LINE_KEY)} RETURNING *)
+  INSERT INTO dibs.${table} (queue, rank, pos, task, failures, special, group_key${more})
+  SELECT queue, $4::int2, pos, task, failures, special, group_key${more} FROM old`;
+const CHANGE_RANK: Record<Line, string> = {
+  ready: changeRank("ready"),
+  ready_elsewhere: changeRank("ready_elsewhere", ", until, avoid"),
+  ready_sticky: changeRank("ready_sticky", ", session"),
+};
+
+/** The priority of a task in the line was changed, and its row is locked. Its position among those of one rank stays. */
+export function changeRankInLine(
+  tx: Tx,
+  table: Line,
+  { queue, rank, pos }: EnteredAt,
+  newRank: number,
+): void {
+  tx.send(CHANGE_RANK[table], queue.id, rank, pos, newRank);
+  if (table !== "ready_sticky") tx.floors.lower(queue, newRank, pos);
+  tx.batch.hintReady(queue);
+}
+
 /** A signal was stored for a task that is in the line, and whose row is locked. */
 export function markSteppedInLine(tx: Tx, table: Line, { queue, rank, pos }: EnteredAt): void {
   tx.send(MARK_STEPPED[table], queue.id, rank, pos);

@@ -103,7 +103,7 @@ export function waitBehindHead(tx: Tx, task: TransitionTask): "waiting" {
 }
 
 /** With a `signal` it is parked: the signal may come before the time. */
-function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "scheduled" | "parked" {
+export function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "scheduled" | "parked" {
   const { queue, pos, seq, failures, blocksGroup } = task;
   const name = signal === undefined ? null : toText(signal);
   tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, blocksGroup, name);
@@ -115,7 +115,7 @@ function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "
 }
 
 /** Its time-to-live is checked from now on. */
-function watchTtl(tx: Tx, task: TransitionTask): void {
+export function watchTtl(tx: Tx, task: TransitionTask): void {
   if (task.expiresAt === null) return;
   tx.send(INSERT_TTL, task.expiresAt, task.seq);
   tx.floors.lowerTime("ttl", task.expiresAt);

@@ -39,6 +39,12 @@ const DELETE_SCHEDULED = deleteEach("scheduled", `unnest($1::int4[], $2::int8[])
 });
 const MOVE = `UPDATE dibs.task SET pos = $1 WHERE seq = $2`;
 
+/** A task that a change has taken out of the schedule enters the line, or its group. */
+export async function promoteOne(tx: Tx, task: TransitionTask): Promise<"ready" | "waiting"> {
+  if (joinsGroupWhenDue({ ...task, signal: null })) moveTo(tx, task, (await tx.numbers("seq", 1))[0]!);
+  return enter(tx, task);
+}
+
 /** Due tasks enter the line, or wait behind the head of their group. */
 export async function promote(tx: Tx, rows: readonly DueRow[]): Promise<void> {
   if (rows.length === 0) return;

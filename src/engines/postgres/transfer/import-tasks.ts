@@ -1,4 +1,4 @@
-import type { TaskEntry } from "../../../core/record.ts";
+import { attemptRows, type TaskEntry } from "../../../core/record.ts";
 import { type DepthByState, NO_DEPTH, rankOf } from "../../../core/task.ts";
 import { NEVER } from "../../../core/transition.ts";
 import { numbers } from "../statements/text.ts";
@@ -75,21 +75,18 @@ function insertSteps({ link }: Target, arrivals: readonly Arrival[]): Promise<vo
   );
 }
 
-/** Except successes, which are part of the task's row in `ended`. */
 function insertAttempts({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
   return insertRows(
     link,
     "attempt",
-    arrivals.flatMap(({ record: { attempts = [] }, seq: task }) =>
-      attempts
-        .filter(({ outcome }) => outcome !== "done")
-        .map(({ fence, startedAt, endedAt, attempt, worker, outcome, error }) => ({
-          ...{ task, fence, started_at: startedAt, ended_at: endedAt, attempt, worker, outcome },
-          name: error && safeText(error.name),
-          message: error && safeText(error.message),
-          stack: error?.stack == null ? null : safeText(error.stack),
-          fingerprint: error && safeText(error.fingerprint),
-        })),
+    arrivals.flatMap(({ record, seq: task }) =>
+      attemptRows(record).map(({ fence, startedAt, endedAt, attempt, worker, outcome, error }) => ({
+        ...{ task, fence, started_at: startedAt, ended_at: endedAt, attempt, worker, outcome },
+        name: error && safeText(error.name),
+        message: error && safeText(error.message),
+        stack: error?.stack == null ? null : safeText(error.stack),
+        fingerprint: error && safeText(error.fingerprint),
+      })),
     ),
   );
 }
@@ -182,7 +179,7 @@ function insertEnded({ link }: Target, arrivals: readonly Arrival[]): Promise<vo
     "ended",
     arrivals.map(({ record, seq: task, queue }) => {
       const last = record.attempts?.at(-1);
-      const done = last?.outcome === "done" ? last : undefined;
+      const done = record.state === "done" ? last : undefined;
       const [result, bytes] = bodyCells(record.result);
       return {
         ...{

@@ -1,6 +1,13 @@
 import type { Verbs } from "../../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
-import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../../core/task.ts";
+import type {
+  DeadFilter,
+  DeadPattern,
+  Headers,
+  PatternKey,
+  TaskError,
+  TaskState,
+} from "../../../core/task.ts";
 import { enterFirstState, type NewTaskRow } from "../line/first-state.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { announceTask, end } from "../line/line.ts";
@@ -239,12 +246,12 @@ function takesTurns({ queue, groupKey }: Found): boolean {
   return groupKey !== null && queue.policy.groups.fair;
 }
 
-/** Tasks that were taken out of `dead`. */
-async function bringBack(
+/** Tasks that were taken out of `dead`, or of `ended`, run again. */
+export async function bringBack(
   tx: Tx,
   taken: Found[],
   { delayOf, fresh }: { delayOf: (index: number) => number; fresh: boolean },
-): Promise<void> {
+): Promise<Map<number, TaskState>> {
   const places = await tx.numbers("seq", taken.length);
   tx.send(REDRIVE, numbers(taken.map(({ seq }) => seq)), numbers(places));
   reviveKeys(tx, taken);
@@ -254,7 +261,7 @@ async function bringBack(
   const stepped = fresh ? new Set<number>() : await withSteps(tx, seqs);
   const isOver = await reviveParts(tx, seqs);
   for (const task of taken) announceTask(tx, "task.redriven", task, {});
-  await enterFirstState(
+  const entered = await enterFirstState(
     tx,
     taken.flatMap((task, index) =>
       isOver.get(task.seq)
@@ -265,7 +272,9 @@ async function bringBack(
           },
     ),
   );
-  for (const task of taken) if (isOver.get(task.seq)) await end(tx, task, "cancelled");
+  const states = new Map<number, TaskState>([...entered].map(([{ seq }, state]) => [seq, state]));
+  for (const task of taken) if (isOver.get(task.seq)) states.set(task.seq, await end(tx, task, "cancelled"));
+  return states;
 }
 
 /** If several dead letters had the same key, the first one gets it. */

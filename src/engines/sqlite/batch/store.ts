@@ -16,6 +16,7 @@ import { add } from "../verbs/add.ts";
 import { cancelPending } from "../line/cancel.ts";
 import { continueExpired } from "../verbs/continue-expired.ts";
 import { cancel } from "../verbs/cancel.ts";
+import { change } from "../verbs/change.ts";
 import { listen, listenOnly, prune, housekeep, nothingToHousekeep, unlisten } from "../verbs/housekeeping.ts";
 import { claim, claimNothing } from "../verbs/claim.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
@@ -65,6 +66,7 @@ const HANDLERS: Handlers = {
   signal,
   verifying,
   cancel,
+  change,
   get,
   ends,
   history,

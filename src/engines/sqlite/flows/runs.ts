@@ -217,6 +217,11 @@ export function keepEnds(tx: Tx, queue: number, endedAt: number, last: number): 
   if (tx.hasRuns) tx.run(KEEP_ENDS, queue, endedAt, last);
 }
 
+/** It is part of a run. */
+export function isPartOfRun(tx: Tx, seq: number): boolean {
+  return tx.hasRuns && tx.get(OF_RUN, seq) !== undefined;
+}
+
 /** A dead task is redriven. */
 export function revivePart(tx: Tx, seq: number): void {
   if (tx.hasRuns) tx.run(REVIVAL, seq);

@@ -156,6 +156,26 @@ export function markInLine(
   else tx.run(MARK[what][line], at.queue.id, at.rank, at.pos);
 }
 
+const changeRank = (table: string): string =>
+  `UPDATE ${table} SET rank = ? WHERE queue = ? AND rank = ? AND pos = ?`;
+const CHANGE_RANK = {
+  ready: changeRank("ready"),
+  ready_elsewhere: changeRank("ready_elsewhere"),
+  ready_sticky: `UPDATE ready_sticky SET rank = ? WHERE task = ?`,
+};
+
+/** The priority of a task in the line was changed. Its position among those of one rank stays. */
+export function changeRankInLine(
+  tx: Tx,
+  line: keyof typeof CHANGE_RANK,
+  { queue, rank, pos, seq }: { queue: Queue; rank: number; pos: number; seq: number },
+  newRank: number,
+): void {
+  if (line === "ready_sticky") tx.run(CHANGE_RANK[line], newRank, seq);
+  else tx.run(CHANGE_RANK[line], newRank, queue.id, rank, pos);
+  tx.batch.hintReady(queue);
+}
+
 /**
  * An imported task enters the line at the position that it had. `elsewhere`: the time until which it avoids these workers. The
  * import counts it, like tasks of all other states.

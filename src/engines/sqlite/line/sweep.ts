@@ -196,13 +196,17 @@ function promoteDue(tx: Tx): void {
     tx.run(DELETE_SCHEDULED, row.queue, row.pos);
     tx.counters.count(queue, row.signal === null ? "scheduled" : "parked", -1);
     if (row.signal !== null) keepStep(tx, row.task, "timeout", row.signal, null);
-    const task = promoted(queue, row);
-    if (joinsGroupWhenDue({ ...task, signal: row.signal })) {
-      task.pos = ++tx.seq;
-      tx.run(MOVE, task.pos, task.seq);
-    }
-    enter(tx, task);
+    promote(tx, promoted(queue, row), row.signal);
   }
+}
+
+/** A task that was taken out of the schedule enters the line, or its group. `signal`: it was parked. */
+export function promote(tx: Tx, task: TransitionTask, signal: string | null = null): "ready" | "waiting" {
+  if (joinsGroupWhenDue({ ...task, signal })) {
+    task.pos = ++tx.seq;
+    tx.run(MOVE, task.pos, task.seq);
+  }
+  return enter(tx, task);
 }
 
 /** It stays pending, so its key and its time-to-live do not change. */

@@ -1,4 +1,4 @@
-import type { TaskEntry } from "../../../core/record.ts";
+import { attemptRows, type TaskEntry } from "../../../core/record.ts";
 import { enterLineAsImported } from "../line/enter-line.ts";
 import { type Attempt, rankOf } from "../../../core/task.ts";
 import { NEVER } from "../../../core/transition.ts";
@@ -29,7 +29,7 @@ export function importTask(tx: Tx, record: TaskEntry): void {
   );
   for (const { kind, name, value } of record.steps ?? []) keepStep(tx, seq, kind, name, value);
   if (record.feedback !== undefined) keepStep(tx, seq, "feedback", "", record.feedback);
-  for (const attempt of record.attempts ?? []) writeAttempt(tx, seq, attempt);
+  for (const attempt of attemptRows(record)) writeAttempt(tx, seq, attempt);
   for (const line of record.log ?? []) appendLine(tx, seq, line);
   const standing = { seq, queue, rank, pos: record.pos ?? seq };
   stand(tx, record, standing);
@@ -41,10 +41,8 @@ export function importTask(tx: Tx, record: TaskEntry): void {
 const WATCHED: ReadonlySet<TaskEntry["state"]> = new Set(["ready", "waiting", "scheduled", "parked"]);
 const INSERT_TTL = `INSERT INTO ttl (expires_at, task) VALUES (?, ?)`;
 
-/** A success is part of the row in `ended`. */
 function writeAttempt(tx: Tx, seq: number, row: Attempt): void {
   const { attempt, fence, worker, startedAt, endedAt, outcome, error } = row;
-  if (outcome === "done") return;
   const { name = null, message = null, stack = null, fingerprint = null } = error ?? {};
   tx.run(
     ...([INSERT_ATTEMPT, seq, fence, attempt, worker, startedAt, endedAt, outcome] as const),
@@ -113,7 +111,7 @@ function stand(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: Standing): 
     }
     default: {
       const last = record.attempts?.at(-1);
-      const done = last?.outcome === "done" ? last : undefined;
+      const done = record.state === "done" ? last : undefined;
       tx.run(
         ...([INSERT_ENDED, seq, queue.id, record.state, record.endedAt!, done?.startedAt ?? null] as const),
         ...([done?.attempt ?? null, done?.fence ?? null, done?.worker ?? null, result] as const),

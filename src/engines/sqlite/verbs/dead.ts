@@ -1,6 +1,13 @@
 import type { Verbs } from "../../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
-import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../../core/task.ts";
+import type {
+  DeadFilter,
+  DeadPattern,
+  Headers,
+  PatternKey,
+  TaskError,
+  TaskState,
+} from "../../../core/task.ts";
 import { announceTask, returnToLine } from "../line/line.ts";
 import { type Found, findBySeq, remove, takeOut } from "../line/find-task.ts";
 import { revivePart } from "../flows/runs.ts";
@@ -156,21 +163,29 @@ export function redrive(
   { queue: name, filter, spacing, fresh = false }: Verbs["redrive"]["in"],
 ): { count: number } {
   const letters = lettersToMove(tx, name, filter);
-  for (const [index, task] of letters.entries()) {
-    const { seq } = task;
-    takeOut(tx, task);
-    task.pos = ++tx.seq;
-    // A redriven task does not expire: whoever redrives it wants it done.
-    task.expiresAt = null;
-    tx.run(REDRIVE, task.pos, seq);
-    if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
-    // Timeouts of signals are forgotten: the signal may come now.
-    tx.run(fresh ? DELETE_STEPS : DELETE_TIMEOUTS, seq);
-    revivePart(tx, seq);
-    announceTask(tx, "task.redriven", task, {});
-    returnToLine(tx, task, { delay: Math.floor(index * spacing) });
-  }
+  for (const [index, task] of letters.entries())
+    bringBack(tx, task, { delay: Math.floor(index * spacing), fresh });
   return { count: letters.length };
+}
+
+/** A task that has ended runs again, now or after `delay`. */
+export function bringBack(
+  tx: Tx,
+  task: Found,
+  { delay, fresh }: { delay: number; fresh: boolean },
+): TaskState {
+  const { seq } = task;
+  takeOut(tx, task);
+  task.pos = ++tx.seq;
+  // It does not expire: whoever runs it again wants it done.
+  task.expiresAt = null;
+  tx.run(REDRIVE, task.pos, seq);
+  if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
+  // Timeouts of signals are forgotten: the signal may come now.
+  tx.run(fresh ? DELETE_STEPS : DELETE_TIMEOUTS, seq);
+  revivePart(tx, seq);
+  announceTask(tx, "task.redriven", task, {});
+  return returnToLine(tx, task, { delay });
 }
 
 export function discard(tx: Tx, { queue: name, filter }: Verbs["discard"]["in"]): { count: number } {

@@ -1,0 +1,49 @@
+import type { TaskChange } from "../core/change.ts";
+import { LONGEST_MS } from "../core/duration.ts";
+import { invalid } from "../core/errors.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
+import type { ChangeOutcome } from "../core/port.ts";
+import { show } from "../core/show.ts";
+import { checkBody, checkTaskId } from "./check.ts";
+import type { Context } from "./context.ts";
+
+/** Changes a task that no worker has, or runs one again that has ended. */
+export async function change(context: Context, id: string, wanted: TaskChange): Promise<ChangeOutcome> {
+  const op = { verb: "change", id: checkTaskId(id), change: checkWanted(wanted) } as const;
+  if (wanted.kind === "update" && wanted.delay) context.housekeeper.expect(wanted.delay);
+  return context.run(op);
+}
+
+function checkWanted(change: TaskChange): TaskChange {
+  checkObject(change, "A change");
+  switch (change.kind) {
+    case "promote":
+      checkNames(change, ["kind"], "change");
+      return change;
+    case "again":
+      checkNames(change, ["kind", "fresh"], "change");
+      if (change.fresh !== undefined) checkBoolean(change.fresh, "fresh");
+      return change;
+    case "update":
+      checkUpdate(change);
+      return change;
+    default:
+      throw invalid(
+        `The kind of a change is "update", "promote" or "again"; got ${show((change as { kind: unknown }).kind)}.`,
+      );
+  }
+}
+
+function checkUpdate(change: TaskChange & { kind: "update" }): void {
+  checkNames(change, ["kind", "priority", "delay", "data", "contentType"], "change");
+  const { priority, delay, data, contentType } = change;
+  if (priority === undefined && delay === undefined && data === undefined)
+    throw invalid("Nothing to change: give priority, delay or data.");
+  if (priority !== undefined) checkNumber(priority, "priority", -LIMITS.priority, LIMITS.priority);
+  if (delay !== undefined) checkNumber(delay, "delay", 0, LONGEST_MS);
+  if (data !== undefined) checkBody(data, "A payload");
+  if (contentType === undefined) return;
+  checkText(contentType, "contentType", 256);
+  if (data === undefined) throw invalid("contentType describes data: give both.");
+}
