@@ -8,6 +8,8 @@ import { headersOf, type Problem, problemOf } from "../doors/http/problem.ts";
  */
 export function cutSlowReader(response: ServerResponse, ms: number): void {
   response.once("prefinish", () => {
+    // The client is gone: the timer would keep the answer in memory, and end nothing.
+    if (response.closed) return;
     const stopTimer = startTimer(ms, () => response.destroy());
     response.once("close", stopTimer);
   });

@@ -3,7 +3,7 @@ import { stream } from "hono/streaming";
 import type { BulkAction } from "../../dashboard/contract.ts";
 import { HISTORY_SERIES } from "../../dashboard/contract.ts";
 import { invalid, isDibsError } from "../../core/errors.ts";
-import { type App, define, PROBLEM_RESPONSE } from "./define.ts";
+import { type App, define, isHead, PROBLEM_RESPONSE } from "./define.ts";
 import { NotFound } from "./problem.ts";
 import { inQueue, next, pageQuery, pattern, policy, state, task, wholeNumber } from "./schemas.ts";
 import { shownTask } from "./tasks.ts";
@@ -276,13 +276,14 @@ function live(app: App, { onFailure }: { onFailure: (error: unknown) => void }):
     const [unknown] = Object.keys(others);
     if (unknown !== undefined || !["true", "false"].includes(rows))
       throw invalid(`The live feed takes queues=true and queue=NAME; got ${unknown ?? `queues=${rows}`}.`);
-    const stop = new AbortController();
-    const signal = AbortSignal.any([stop.signal, context.env.closing]);
-    const writes = context.env.desk().live({ queues: rows === "true", queue }, signal);
     context.header("content-type", "application/x-ndjson; charset=utf-8");
     context.header("cache-control", "no-store");
     // Proxies such as nginx would collect the lines.
     context.header("x-accel-buffering", "no");
+    if (isHead(context)) return context.body(null);
+    const stop = new AbortController();
+    const signal = AbortSignal.any([stop.signal, context.env.closing]);
+    const writes = context.env.desk().live({ queues: rows === "true", queue }, signal);
     return stream(context, async (out) => {
       out.onAbort(() => stop.abort());
       try {

@@ -159,6 +159,14 @@ export function define(app: App, operation: Operation, execute: (given: Given) =
   );
 }
 
+/**
+ * Whether only the headers are asked for. hono calls the handler of GET and drops its body, so a stream would never be
+ * read nor cancelled: the handler of a stream must not open one.
+ */
+export function isHead({ req }: { req: { raw: Request } }): boolean {
+  return req.raw.method === "HEAD";
+}
+
 /** The first problem that zod found, as INVALID. */
 export function refuseInvalid(result: { success: boolean; error?: z.ZodError }): void {
   if (result.success || !result.error) return;

@@ -8,7 +8,7 @@ import { show } from "../../core/show.ts";
 import { isStoreFault } from "../../core/store-fault.ts";
 import { claims } from "./claims.ts";
 import { dashboard } from "./dashboard.ts";
-import { type App, type Env, PROBLEM_RESPONSE, refuseInvalid } from "./define.ts";
+import { type App, type Env, isHead, PROBLEM_RESPONSE, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
 import { headersOf, NotFound, type Problem, problemOf } from "./problem.ts";
 import { pipelines } from "./pipelines.ts";
@@ -105,6 +105,7 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
       throw invalid(
         `${show(unknown)}: these events are those of the whole store. There are no query parameters.`,
       );
+    if (isHead(context)) return context.body(null, 200, { "content-type": "text/event-stream" });
     const stop = new AbortController();
     const happened = context.env.port.events(AbortSignal.any([stop.signal, context.env.closing]));
     return streamSSE(context, async (stream) => {
