@@ -14,8 +14,11 @@ export class Sender {
   readonly #messageFor: RunOptions["messageFor"] | undefined;
   /** Settles when the next batch may be sent. */
   #turn: Promise<unknown> = Promise.resolve();
-  /** Settles when every batch so far has its answer. */
-  #answered: Promise<unknown> = Promise.resolve();
+  /**
+   * Settles when every batch so far has its answer. Without a value: each of these promises follows from the one before
+   * it, so their values would keep the answers of all batches in memory.
+   */
+  #answered: Promise<void> = Promise.resolve();
   /** The last batch, while it waits for its turn. */
   #last: CoalescedBatch | undefined;
 
@@ -24,7 +27,7 @@ export class Sender {
     this.#messageFor = messageFor;
   }
 
-  get answered(): Promise<unknown> {
+  get answered(): Promise<void> {
     return this.#answered;
   }
 
@@ -44,7 +47,7 @@ export class Sender {
     });
     const answered = ran.catch(() => {});
     this.#turn = Promise.race([sent.promise, answered]);
-    this.#answered = Promise.all([before, answered]);
+    this.#answered = Promise.all([before, answered]).then(nothing);
     return ran;
   }
 
@@ -77,7 +80,7 @@ export class Sender {
     const over = done.catch(() => {});
     this.#last = undefined;
     this.#turn = over;
-    this.#answered = Promise.all([this.#answered, over]);
+    this.#answered = Promise.all([this.#answered, over]).then(nothing);
     return done;
   }
 
@@ -85,3 +88,5 @@ export class Sender {
     return this.#store.close();
   }
 }
+
+function nothing(): void {}
