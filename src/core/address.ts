@@ -19,6 +19,7 @@ const KINDS = new Map<string, AddressKind>([
   ["wss", "server"],
 ]);
 
+const MEMORY = ":memory:";
 const SCHEME = /^([a-z][a-z0-9+.-]*):\/\//i;
 
 /**
@@ -36,7 +37,7 @@ export function kindOf(address: unknown): AddressKind {
       `An address or path must not begin or end with a blank, or contain NUL; got ${showAddress(address)}.`,
     );
   }
-  if (address === ":memory:") return "memory";
+  if (address === MEMORY) return "memory";
   const scheme = SCHEME.exec(address)?.[1]?.toLowerCase();
   if (scheme === undefined) {
     checkPath(address);
@@ -94,6 +95,7 @@ export function showAddress(address: unknown): string {
  */
 export function withoutSecrets(address: string): string {
   const text = address.trim();
+  if (text === MEMORY) return text;
   const scheme = SCHEME.exec(text)?.[0];
   if (scheme === undefined) return isPath(text) || HOST_AND_PORT.test(text) ? escapeControls(text) : HIDDEN;
   const rest = text.slice(scheme.length);

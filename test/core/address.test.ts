@@ -60,6 +60,7 @@ describe("showing an address", () => {
     ["postgres://a:pw@one:1,[::1]:2/dibs", "postgres://***@one:1,[::1]:2/dibs"],
     ["http://pw@db:7411/base", "http://***@db:7411/base"],
     ["127.0.0.1:7411", "127.0.0.1:7411"],
+    [":memory:", ":memory:"],
   ])("%s as %s", (address, shown) => expect(withoutSecrets(address)).toBe(shown));
 
   test.each(addressesWith(CANARY))("the shown address does not contain the password of %j", (address) => {
