@@ -39,6 +39,11 @@ export class DemoControl {
     return { running: status?.running ?? false, rate, workers, queue: QUEUE, limits: LIMITS };
   }
 
+  /** A demo that somebody else has started, such as `dibs demo`. */
+  steer(demo: RunningDemo): void {
+    this.#running = demo;
+  }
+
   /** @param token the caller's: the demo's processes use it */
   change(change: DemoChange, token: string | undefined): Promise<Demo> {
     const next = this.#last.then(() => this.#apply(change, token));

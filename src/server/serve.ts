@@ -14,7 +14,7 @@ import { parseAlerts, type AlertOptions, type ResolvedAlerts } from "../pools/al
 import { Alerts } from "../pools/alerts.ts";
 import type { Me } from "../dashboard/contract.ts";
 import { Dashboard } from "../dashboard/dashboard.ts";
-import { DemoControl } from "../dashboard/demo-control.ts";
+import { DemoControl, type RunningDemo } from "../dashboard/demo-control.ts";
 import { Access } from "./access.ts";
 import type { Config } from "./config.ts";
 import { Server, type ServerOptions } from "./server.ts";
@@ -23,6 +23,8 @@ import { webLoader } from "./web-folder.ts";
 import { readVersion } from "./version.ts";
 
 export interface Serving {
+  /** Lets the dashboard change the pace of a demo that was started next to the server. */
+  steerDemo(demo: RunningDemo): void;
   url: string;
   /** Where AMQP clients connect; undefined without that door. */
   amqpPort: number | undefined;
@@ -83,6 +85,7 @@ export async function serve(config: Config): Promise<Serving> {
     url: server.url,
     amqpPort: server.amqpPort,
     asksForTokens,
+    steerDemo: (demo) => dashboard.demo!.steer(demo),
     stop: async () => {
       await alerts?.stop();
       // Before clients may finish: the demo's processes are clients, and would be waited for.

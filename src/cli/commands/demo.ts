@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
 import { kindOf } from "../../core/address.ts";
-import { DEMO_LIMITS, type DemoSettings, startDemo } from "../../demo/start.ts";
+import { type Demo, DEMO_LIMITS, type DemoSettings, startDemo } from "../../demo/start.ts";
 import { DIBS } from "../called-as.ts";
 import { aborted, onInterrupt } from "../interrupt.ts";
 import { print, say } from "../output.ts";
@@ -48,21 +48,25 @@ async function onTemporaryStore(run: (url: string) => Promise<void>): Promise<vo
 export async function serveWithDemo(flags: ServeFlags, settings: DemoSettings = {}): Promise<void> {
   // The output is for people. With any other level, the audit log would report each redrive of the demo.
   const logLevel = flags.logLevel ?? process.env["DIBS_LOG_LEVEL"] ?? "silent";
-  await serve({ ...flags, logLevel }, ({ url }) => start(url, settings));
+  await serve({ ...flags, logLevel }, async ({ url, steerDemo }) => {
+    const demo = await start(url, settings);
+    steerDemo(demo);
+    return () => demo.stop();
+  });
 }
 
 async function joinServer(url: string, settings: DemoSettings): Promise<void> {
   const { signal } = onInterrupt("Ending the processes of the demo");
-  const end = await start(url, settings);
+  const demo = await start(url, settings);
   await aborted(signal);
-  await end();
+  await demo.stop();
 }
 
-async function start(url: string, settings: DemoSettings): Promise<() => Promise<void>> {
+async function start(url: string, settings: DemoSettings): Promise<Demo> {
   const demo = await startDemo({ url, logger: { warn: say, error: say }, ...settings });
   print("The demo runs: a small shop whose processes add work, do it, fail and crash. Ctrl-C ends it.");
   print("Four lines to look at it, in another terminal:");
   for (const verb of ["top", "queues", "pools researchers", "dead patterns webhooks"])
     print(`  ${DIBS} ${verb} --url ${url}`);
-  return () => demo.stop();
+  return demo;
 }
