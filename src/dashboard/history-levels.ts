@@ -1,5 +1,6 @@
 import { HISTORY_SERIES, type HistorySeries } from "./contract.ts";
 import { pack, unpack } from "./history-codec.ts";
+import type { Sample } from "./history-sample.ts";
 
 /**
  * What is stored of one queue: its samples at several resolutions, each for as long as its charts need it. Pure:
@@ -16,8 +17,6 @@ export const LEVELS = [
   { step: 3_600_000, points: 168 },
 ] as const;
 
-/** Of one minute. Flows are counts, the others are values at its end. */
-export type Sample = Record<HistorySeries, number | null>;
 const FLOWS: ReadonlySet<HistorySeries> = new Set(["added", "done", "failed"]);
 const MEANS: ReadonlySet<HistorySeries> = new Set(["wait", "service"]);
 
@@ -42,7 +41,10 @@ export function noLevels(): Levels {
   return { levels: LEVELS.map(() => ({ last: -1, series: empty() })) };
 }
 
-/** @param minute since 1970 */
+/**
+ * @param minute since 1970
+ * @param sample flows are counts of the minute, the others are values at its end
+ */
 export function addSample({ levels }: Levels, minute: number, sample: Sample): void {
   for (const [at, { step, points }] of LEVELS.entries()) {
     const level = levels[at]!;

@@ -6,17 +6,11 @@ import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { sleepUntil } from "../core/sleep.ts";
 import type { SupervisedRecord } from "../core/supervision.ts";
-import type { QueueFigures } from "../core/task.ts";
 import type { History as HistoryAnswer } from "./contract.ts";
-import {
-  addSample,
-  type Levels,
-  packLevels,
-  readLevels,
-  type Sample,
-  unpackLevels,
-} from "./history-levels.ts";
+import { addSample, type Levels, packLevels, readLevels, unpackLevels } from "./history-levels.ts";
+import { countSample, type Sample } from "./history-sample.ts";
 import type { KneePoint } from "./live-frames.ts";
+import { RecentHistory } from "./recent-history.ts";
 import { depthOf, Sparks } from "./sparks.ts";
 
 const MINUTE_MS = 60_000;
@@ -35,7 +29,7 @@ const KNEE_MS = 3 * 3_600_000;
 /**
  * Records the figures of all queues minute by minute, in the store, so that charts survive a restart. Each queue has one
  * document (history-levels.ts), which one process at a time writes: its name is held as that of a pool is. Memory holds
- * only the samples that are not written yet.
+ * the samples that are not written yet, and the last quarter of an hour in finer steps (recent-history.ts).
  */
 export class History {
   readonly sparks = new Sparks();
@@ -45,18 +39,20 @@ export class History {
   readonly #stopping = new AbortController();
   readonly #pending = new Map<string, { minute: number; sample: Sample }[]>();
   readonly #looping: Promise<void>;
+  readonly #recent: RecentHistory;
   #problem: string | null = null;
 
   constructor(port: Port, logger: Logger) {
     this.#port = port;
     this.#logger = logger;
+    this.#recent = new RecentHistory(port);
     this.#looping = this.#loop();
   }
 
   /** Writes what is not written yet, and gives the names up. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await this.#looping;
+    await Promise.all([this.#looping, this.#recent.stop()]);
     await this.#write([...this.#pending.keys()], 0).catch(() => {});
   }
 
@@ -64,10 +60,13 @@ export class History {
   async read(
     port: Port,
     queue: string,
-    { from, to, points }: { from: number; to: number; points: number },
+    span: { from: number; to: number; points: number },
   ): Promise<HistoryAnswer> {
+    const { from, to, points } = span;
     const levels = await this.#levels(port, queue);
-    return { queue, ...readLevels(levels, from, to, points, this.#now) };
+    const answer = readLevels(levels, from, to, points, this.#now);
+    const isFine = this.#recent.covers(span, this.#now);
+    return { queue, ...(isFine ? this.#recent.refine(queue, answer, from, to) : answer) };
   }
 
   /** What was observed lately: throughput with so many workers. */
@@ -98,10 +97,11 @@ export class History {
     const { clock } = this.#port;
     await this.#attempt(() => this.#fillSparks());
     while (!signal.aborted) {
-      const untilEnd = MINUTE_MS - (this.#now % MINUTE_MS) - BEFORE_END_MS;
-      await sleepUntil(clock, untilEnd > 0 ? untilEnd : untilEnd + MINUTE_MS, signal);
+      // The minute whose end is waited for. A machine that is late takes its sample in the next one.
+      const minute = Math.floor((this.#now + BEFORE_END_MS) / MINUTE_MS);
+      await sleepUntil(clock, (minute + 1) * MINUTE_MS - BEFORE_END_MS - this.#now, signal);
       if (signal.aborted) return;
-      await this.#attempt(() => this.#sample());
+      await this.#attempt(() => this.#sample(minute));
       await this.#attempt(() => this.#write(this.#longestWaiting(), LEASE_MS));
     }
   }
@@ -118,13 +118,12 @@ export class History {
     }
   }
 
-  async #sample(): Promise<void> {
+  async #sample(minute: number): Promise<void> {
     const queues = await everyItem((page) => this.#port.queues({ ...page, stats: true }));
-    const minute = Math.floor(this.#now / MINUTE_MS);
     for (const { name, stats } of queues) {
       this.sparks.add(name, minute, depthOf(stats!));
       const pending = this.#pending.get(name) ?? [];
-      pending.push({ minute, sample: sampleOf(stats!) });
+      pending.push({ minute, sample: countSample(stats!) });
       if (pending.length > MOST_PENDING) pending.shift();
       this.#pending.set(name, pending);
     }
@@ -182,18 +181,4 @@ export class History {
 
 function levelsOf(found: SupervisedRecord | undefined): Levels {
   return unpackLevels(found && (JSON.parse(found.report) as Parameters<typeof unpackLevels>[0]));
-}
-
-/** Flows as counts of the minute. */
-function sampleOf({ depth, oldestAge, rates, waitTime, serviceTime, workers }: QueueFigures): Sample {
-  const { addedPerSecond, donePerSecond, failedPerSecond, windowMs } = rates;
-  const seconds = windowMs / 1_000;
-  return {
-    ...{ depth: depth.ready + depth.waiting, oldest: oldestAge ?? 0, dead: depth.dead, workers },
-    added: addedPerSecond * seconds,
-    done: donePerSecond * seconds,
-    failed: failedPerSecond * seconds,
-    wait: waitTime,
-    service: serviceTime,
-  };
 }

@@ -15,9 +15,9 @@ import {
   noLevels,
   packLevels,
   readLevels,
-  type Sample,
   unpackLevels,
 } from "../../src/dashboard/history-levels.ts";
+import type { Sample } from "../../src/dashboard/history-sample.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 import { startDashboard } from "./kit.ts";
 
@@ -168,6 +168,26 @@ test("the history of a queue is in its file, survives a restart, and goes on", a
   while ((await recorded()) < before + 2) await passMinutes(clock, 1);
   await again.stop();
   expect(again.sparks.of("emails").filter((value) => value === 30).length).toBeGreaterThanOrEqual(2);
+});
+
+test("the last quarter of an hour has a value every ten seconds", async () => {
+  const clock = new ManualClock();
+  const port = await openPort(":memory:", { clock });
+  onTestFinished(() => port.close());
+  await port.add(Array.from({ length: 60 }, () => ({ queue: "emails", data: "1" })));
+  const history = new History(port, SILENT);
+  onTestFinished(() => history.stop());
+  await passMinutes(clock, 3);
+  const to = clock.read().wall;
+  const { step, series } = await history.read(port, "emails", { from: to - 15 * MINUTE, to, points: 180 });
+  expect(step).toBe(10_000);
+  expect(series.depth).toHaveLength(90);
+  expect(series.depth.filter((value) => value === 60).length).toBeGreaterThanOrEqual(16);
+  expect(Math.max(...series.added.map((value) => value ?? 0))).toBe(1);
+  expect(series.depth.slice(0, 60).every((value) => value === null)).toBe(true);
+  // A long chart has the minutes.
+  const long = await history.read(port, "emails", { from: to - 3 * HOUR, to, points: 180 });
+  expect(long.step).toBe(MINUTE);
 });
 
 test("of two processes, one records a queue", async () => {

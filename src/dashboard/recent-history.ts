@@ -1,0 +1,124 @@
+import { everyItem } from "../core/every-item.ts";
+import type { Port } from "../core/port.ts";
+import { sleepUntil } from "../core/sleep.ts";
+import { type History, HISTORY_SERIES, type HistorySeries } from "./contract.ts";
+import { rateSample } from "./history-sample.ts";
+
+/** The short charts have a value for each of these spans. The engines count flows in spans of the same length. */
+export const RECENT_STEP_MS = 10_000;
+/** A quarter of an hour: 90 values of 9 series, 3.2 kB for a queue. */
+const POINTS = 90;
+/** Queues that are recorded: at most 6.5 MB. Those above it have one value a minute. */
+const MOST_QUEUES = 2_000;
+/** Reading all queues takes at most this share of the time: with many queues, the values come less often. */
+const LARGEST_SHARE = 0.01;
+
+/** A value stands for the steps after it up to a minute, which its rates describe anyway. */
+const STANDS_FOR = 6;
+
+type Row = Record<HistorySeries, (number | null)[]>;
+
+/**
+ * The last quarter of an hour in steps of 10 s, in memory only, so that a short chart is finer than the minutes that
+ * history.ts stores. Rates and means are those of the minute before each value.
+ */
+export class RecentHistory {
+  readonly #port: Port;
+  readonly #stopping = new AbortController();
+  readonly #rings = new Map<string, Ring>();
+  readonly #looping: Promise<void>;
+
+  constructor(port: Port) {
+    this.#port = port;
+    this.#looping = this.#loop();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#looping;
+  }
+
+  /** The same span in steps of 10 s. What was not recorded here has the value of its minute. */
+  refine(queue: string, coarse: Omit<History, "queue">, from: number, to: number): Omit<History, "queue"> {
+    const ring = this.#rings.get(queue);
+    if (!ring) return coarse;
+    const first = Math.floor(from / RECENT_STEP_MS);
+    // The step in progress has no value yet.
+    const count = Math.floor(to / RECENT_STEP_MS) - first;
+    const series = HISTORY_SERIES.map((name, at) => {
+      const values = Array.from({ length: count }, (_, index) => {
+        const step = first + index;
+        const recorded = ring.latest(step);
+        if (recorded !== undefined) return ring.value(at, recorded);
+        const minute = Math.floor((step * RECENT_STEP_MS - coarse.from) / coarse.step);
+        return coarse.series[name][minute] ?? null;
+      });
+      return [name, values] as const;
+    });
+    return { from: first * RECENT_STEP_MS, step: RECENT_STEP_MS, series: Object.fromEntries(series) as Row };
+  }
+
+  /** Whether `points` values of this span are finer than a minute, and this object has them. */
+  covers({ from, to, points }: { from: number; to: number; points: number }, now: number): boolean {
+    return from >= now - (POINTS + 1) * RECENT_STEP_MS && points >= (to - from) / RECENT_STEP_MS;
+  }
+
+  async #loop(): Promise<void> {
+    const { signal } = this.#stopping;
+    const { clock } = this.#port;
+    while (!signal.aborted) {
+      const { wall, elapsed: began } = clock.read();
+      const step = Math.floor(wall / RECENT_STEP_MS);
+      try {
+        await this.#sample(step);
+      } catch {
+        // history.ts reads the same, and logs why it could not.
+      }
+      const { wall: now, elapsed } = clock.read();
+      const rest = (elapsed - began) / LARGEST_SHARE;
+      const untilNext = (step + 1) * RECENT_STEP_MS - now;
+      await sleepUntil(clock, Math.max(untilNext, rest, 1), signal);
+    }
+  }
+
+  async #sample(step: number): Promise<void> {
+    const queues = await everyItem((page) => this.#port.queues({ ...page, stats: true }));
+    const names = new Set(queues.map(({ name }) => name));
+    for (const name of this.#rings.keys()) if (!names.has(name)) this.#rings.delete(name);
+    for (const { name, stats } of queues) {
+      let ring = this.#rings.get(name);
+      if (!ring) {
+        if (this.#rings.size >= MOST_QUEUES) continue;
+        this.#rings.set(name, (ring = new Ring()));
+      }
+      // The value is about the step that has just ended.
+      ring.add(step - 1, rateSample(stats!));
+    }
+  }
+}
+
+/** The last values of one queue, series by series. NaN stands for null. */
+class Ring {
+  readonly #values = new Float32Array(POINTS * HISTORY_SERIES.length);
+  /** Which step each place holds. */
+  readonly #steps = new Float64Array(POINTS).fill(-1);
+
+  add(step: number, sample: Record<HistorySeries, number | null>): void {
+    const place = step % POINTS;
+    this.#steps[place] = step;
+    for (const [at, name] of HISTORY_SERIES.entries())
+      this.#values[at * POINTS + place] = sample[name] ?? Number.NaN;
+  }
+
+  /** The step whose value stands for the given one: a busy server may leave out a few. */
+  latest(step: number): number | undefined {
+    for (let each = step; each > step - STANDS_FOR; each--)
+      if (this.#steps[each % POINTS] === each) return each;
+    return undefined;
+  }
+
+  value(series: number, step: number): number | null {
+    const value = this.#values[series * POINTS + (step % POINTS)]!;
+    return Number.isNaN(value) ? null : value;
+  }
+}
