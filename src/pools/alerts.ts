@@ -11,6 +11,7 @@ import type { QueueStats, WorkerRecord } from "../core/task.ts";
 import { workersOf } from "./workers-of.ts";
 import { advise } from "./advise.ts";
 import {
+  type AlertKind,
   type AlertState,
   CALM,
   describeAlert,
@@ -122,9 +123,7 @@ export class Alerts implements AsyncDisposable {
       const next = nextState(old, value, rule, now);
       if (next.raised || next.since !== null) states[key] = next;
       if (next.raised === old.raised) continue;
-      const reason = next.raised
-        ? (text ?? describeAlert(rule, value))
-        : `No longer: ${rule.when} is back to normal.`;
+      const reason = next.raised ? (text ?? describeAlert(rule, value)) : NORMAL[rule.when];
       changes.push({
         type: next.raised ? "alert.raised" : "alert.cleared",
         queue,
@@ -214,3 +213,14 @@ const MOST_QUEUES = 100;
 const MOST_ENTRIES = 50;
 
 refuseSurplus(Alerts, "alerts", { promises: { stop: "" } });
+
+/** What is said when an alert is cleared. */
+const NORMAL: Record<AlertKind, string> = {
+  depth: "The number of waiting tasks is back to normal.",
+  oldestAge: "The oldest task waits no longer than usual.",
+  noWorkers: "Workers are there again, or nothing waits.",
+  failureRate: "The share of failing attempts is back to normal.",
+  deadLetters: "No more dead letters than usual.",
+  newFailure: "No new kind of failure.",
+  idleWorkers: "No more workers than needed.",
+};

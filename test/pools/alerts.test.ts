@@ -107,7 +107,7 @@ describe("alerts of a store", () => {
     await alerts.stop();
     expect(logged).toEqual([
       "Alert raised: emails: 3 tasks wait, more than 2.",
-      "Alert cleared: emails: No longer: depth is back to normal.",
+      "Alert cleared: emails: The number of waiting tasks is back to normal.",
     ]);
     const stored = await dibs.port.decisions("alerts", "alerts", 10);
     expect(stored.map(({ type }) => type)).toEqual(["alert.cleared", "alert.raised"]);
