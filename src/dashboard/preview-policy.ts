@@ -112,6 +112,7 @@ const EFFECTS: Record<keyof QueuePolicy, Effect> = {
         ? "The tasks of a group run in order, one at a time."
         : `Up to ${groups.concurrency} tasks of a group run at once, in no order.`,
       groups.fair ? "Groups take turns." : "",
+      Object.keys(groups.weight).length === 0 ? "" : `${weights(groups.weight)}.`,
       groups.sticky ? "A group's tasks go to the worker that had its last one." : "",
       groups.rateLimit.length === 0
         ? ""
@@ -119,11 +120,18 @@ const EFFECTS: Record<keyof QueuePolicy, Effect> = {
     ]
       .filter((part) => part !== "")
       .join(" "),
-  window: (_, { window }) =>
+  window: (_, { window }, { depth }) =>
     window === null
       ? "Tasks start at any time of the day."
-      : "Tasks that are not urgent start only within these hours; until then they wait.",
+      : `Tasks that are not urgent start only from ${window.hours.replace("-", " to ")} (${window.tz}). ${tasks(depth.ready)} that ${is(depth.ready)} ready now ${depth.ready === 1 ? "waits" : "wait"} for these hours.`,
 };
+
+/** acme gets 3 turns where others get one, globex 2 */
+function weights(weight: Record<string, number>): string {
+  const [[first, turns] = ["", 1], ...rest] = Object.entries(weight);
+  const more = rest.slice(0, 3).map(([group, each]) => `, ${group} ${each}`);
+  return `${first} gets ${turns} turns where others get one${more.join("")}${rest.length > 3 ? " and so on" : ""}`;
+}
 
 function tasks(count: number): string {
   return count === 1 ? "The one task" : `The ${showFigure(count)} tasks`;

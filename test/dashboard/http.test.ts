@@ -45,6 +45,10 @@ test("a preview of a policy says what each change does, and changes nothing", as
   expect(body.after.lease).toBe(10_000);
   expect((await port.queues({ queue: "emails" })).items[0]!.policy.maxDepth).toBeNull();
   expect((await call("POST", "v1/queues/emails/preview", { maxDepth: -1 })).body.code).toBe("INVALID");
+  const groups = await call("POST", "v1/queues/emails/preview", {
+    groups: { fair: true, weight: { acme: 3 } },
+  });
+  expect(groups.body.changes[0].effect).toContain("acme gets 3 turns where others get one");
 });
 
 test("dead letters of all queues are grouped by pattern, the most frequent first", async () => {
