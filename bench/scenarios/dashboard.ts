@@ -67,7 +67,7 @@ async function compare(bench: Bench, dibs: Dibs, url: string, server: number): P
   const figures: Figure[] = [];
   const measures: [string, Measure][] = [
     [`${STEADY} tasks/s`, (from) => addSteadily(queue, steadyMs(bench), from)],
-    ["drain", (from) => drain(queue, bench.size(30_000, 500), from)],
+    ["drain", (from) => drain(queue, bench.size(120_000, 500), from)],
   ];
   for (const [what, measure] of measures) {
     await leg(measure, server, undefined);
