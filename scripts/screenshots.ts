@@ -32,6 +32,7 @@ const PAGES: [name: string, path: string, selector: string][] = [
   ["schedules", "schedules", ".times"],
   ["pools", "pools", ".decisions"],
   ["alerts", "alerts", ".rules"],
+  ["audit", "audit", ".empty, .table-row"],
 ];
 
 const LOOKS = {
@@ -73,7 +74,7 @@ try {
 async function takePages(of: Browser, url: string, look: keyof typeof LOOKS): Promise<void> {
   const context = await of.newContext(LOOKS[look]);
   const page = await context.newPage();
-  for (const [name, path, selector] of [...PAGES, await oneTask(url)]) {
+  for (const [name, path, selector] of [...PAGES, await oneTask(url), await oneRun(url)]) {
     await page.goto(url + path);
     await page.locator(selector).first().waitFor();
     // Sparklines, charts and the first moves of the picture.
@@ -89,6 +90,13 @@ async function oneTask(url: string): Promise<[string, string, string]> {
     tasks: { id: string }[];
   };
   return ["task", `tasks/${tasks[0]?.id}`, ".timeline"];
+}
+
+/** The page of a run that has ended. */
+async function oneRun(url: string): Promise<[string, string, string]> {
+  const answer = await fetch(`${url}v1/pipelines/report/runs?state=done&limit=1`);
+  const { runs } = (await answer.json()) as { runs: { id: string }[] };
+  return ["run", `runs/${runs[0]?.id}`, ".gantt-row"];
 }
 
 /** A server with an empty store. */

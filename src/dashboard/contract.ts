@@ -127,6 +127,8 @@ export interface FoundTask {
   urgent: boolean;
   groupKey: string | null;
   idempotencyKey: string | null;
+  /** Of a task that was added with `unique`. */
+  uniqueKey?: string;
   cost: number;
   attempt: number;
   maxAttempts: number;
@@ -142,6 +144,8 @@ export interface FoundTask {
   progress: { value: number; note: string | null } | null;
   error: { name: string; message: string; stack: string | null; fingerprint: string } | null;
   run: { id: string; pipeline: string; stage: string; part: number[]; joins: boolean } | null;
+  /** What the attempt in progress has logged; not in lists. */
+  log?: { at: number; text: string }[];
   truncated?: { data?: number; result?: number };
 }
 

@@ -24,7 +24,7 @@ import { readVersion } from "./version.ts";
 
 export interface Serving {
   /** Lets the dashboard change the pace of a demo that was started next to the server. */
-  steerDemo(demo: RunningDemo): void;
+  steerDemo: (demo: RunningDemo) => void;
   url: string;
   /** Where AMQP clients connect; undefined without that door. */
   amqpPort: number | undefined;

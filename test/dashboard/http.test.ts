@@ -46,7 +46,7 @@ test("a preview of a policy says what each change does, and changes nothing", as
   expect((await port.queues({ queue: "emails" })).items[0]!.policy.maxDepth).toBeNull();
   expect((await call("POST", "v1/queues/emails/preview", { maxDepth: -1 })).body.code).toBe("INVALID");
   const groups = await call("POST", "v1/queues/emails/preview", {
-    groups: { fair: true, weight: { acme: 3 } },
+    groups: { concurrency: 5, fair: true, weight: { acme: 3 } },
   });
   expect(groups.body.changes[0].effect).toContain("acme gets 3 turns where others get one");
 });

@@ -5,7 +5,7 @@ import { open } from "../../src/index.ts";
 import { dashboard } from "../../src/server/mount-dashboard.ts";
 import { makeTokens } from "../dashboard/kit.ts";
 import { whyNoChromium } from "./chromium.ts";
-import { expectCalm, servePage, shows, useBrowser, visit } from "./kit.ts";
+import { expectAccessible, expectCalm, servePage, shows, useBrowser, visit } from "./kit.ts";
 
 const why = await whyNoChromium();
 
@@ -20,6 +20,7 @@ describe.skipIf(why !== undefined)(`who may see the page${why === undefined ? ""
     const opened = await visit(url);
     const { page } = opened;
     await page.getByLabel("Token").fill("guessed");
+    await expectAccessible(page);
     await page.getByRole("button", { name: "Sign in" }).click();
     await shows(page, "[role=alert]", "does not know this token");
     await page.getByLabel("Token").fill(token);

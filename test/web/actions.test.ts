@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { whyNoChromium } from "./chromium.ts";
-import { expectCalm, servePage, shows, useBrowser, visit } from "./kit.ts";
+import { expectAccessible, expectCalm, servePage, shows, useBrowser, visit } from "./kit.ts";
 
 const why = await whyNoChromium();
 
@@ -78,6 +78,68 @@ describe.skipIf(why !== undefined)(`the page's actions${why === undefined ? "" :
     await dialog.waitFor({ state: "detached" });
     const [summary] = await dibs.queues();
     expect(summary!.policy).toMatchObject({ lease: 60_000, rateLimit: [{ max: 100, per: 1_000 }] });
+    expectCalm(opened);
+  });
+
+  test("groups, hours, room and results of a policy are edited", async () => {
+    const { dibs, url } = await servePage();
+    const queue = dibs.queue("mails");
+    await queue.add(1);
+    const opened = await visit(`${url}/queues/mails`);
+    const { page } = opened;
+    await page.getByRole("button", { name: "Policy" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.locator("[name='groups.fair']").selectOption("yes");
+    await dialog.locator("[name=window]").fill("22:00-06:00 Nowhere");
+    await shows(page, "dialog [role=alert]", "time zone");
+    await dialog.locator("[name=window]").fill("22:00-06:00 Europe/London");
+    await dialog.locator("[name=overflow]").selectOption("drop-oldest");
+    await dialog.locator("[name='retention.count']").fill("10");
+    await dialog.locator("[name=maxAttempts]").fill("");
+    for (const effect of [
+      "Groups take turns",
+      "Europe/London",
+      "drops its oldest",
+      "at most 10",
+      "never dead",
+    ])
+      await shows(page, ".effects li", effect);
+    await dialog.getByRole("button", { name: "Make 5 changes" }).click();
+    await dialog.waitFor({ state: "detached" });
+    const [summary] = await dibs.queues();
+    expect(summary!.policy).toMatchObject({
+      ...{ overflow: "drop-oldest", window: { hours: "22:00-06:00", tz: "Europe/London" } },
+      ...{ groups: { fair: true }, retention: { count: 10 }, maxAttempts: 2 ** 31 - 1 },
+    });
+    expectCalm(opened);
+  });
+
+  test("a task shows what its attempts logged, and until when it sleeps", async () => {
+    const { dibs, url } = await servePage();
+    const queue = dibs.queue<number>("mails");
+    const worker = queue.work(async (task) => {
+      await task.log("looked at <b>the mail</b>");
+      await task.sleep("1h");
+    });
+    onTestFinished(() => worker.stop());
+    const { id } = await queue.add(1);
+    const opened = await visit(`${url}/tasks/${id}`);
+    const { page } = opened;
+    await shows(page, ".log li", "looked at <b>the mail</b>");
+    await shows(page, ".badge", "sleeping");
+    await shows(page, ".timeline", /Sleeps until .* in \d+m/);
+    await expectAccessible(page);
+    await page.getByRole("button", { name: "Edit and add again" }).click();
+    await page.getByRole("dialog").waitFor();
+    await expectAccessible(page);
+    expectCalm(opened);
+  });
+
+  test("an empty store shows the first page, and axe-core finds nothing serious in it", async () => {
+    const { url } = await servePage();
+    const opened = await visit(url);
+    await shows(opened.page, ".first", /add/);
+    await expectAccessible(opened.page);
     expectCalm(opened);
   });
 

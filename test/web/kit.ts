@@ -1,5 +1,6 @@
 // What the tests of the page share: a browser for each file, and pages that must stay free of errors.
 
+import { AxeBuilder } from "@axe-core/playwright";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, expect, onTestFinished } from "vitest";
 import { webLoader } from "../../src/server/web-folder.ts";
@@ -61,6 +62,13 @@ export async function servePage(options: Partial<ServerOptions> = {}, token?: st
 /** Polls until the text of an element matches. */
 export async function shows(page: Page, selector: string, text: RegExp | string): Promise<void> {
   await page.locator(selector).filter({ hasText: text }).first().waitFor({ timeout: PATIENCE_MS });
+}
+
+/** axe-core finds nothing serious in the page as it is now, dialogs included. */
+export async function expectAccessible(page: Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  expect(serious.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
 }
 
 export function expectCalm({ problems, foreign }: Opened): void {

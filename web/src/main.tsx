@@ -6,6 +6,7 @@ import "./style/table.css";
 import "./style/chart.css";
 import "./style/queue.css";
 import "./style/pages.css";
+import "./style/run.css";
 import { render } from "preact";
 import { startLive } from "./api/live.ts";
 import { App } from "./app.tsx";

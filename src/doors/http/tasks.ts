@@ -79,12 +79,17 @@ export function tasks(app: App): void {
           .enum(["preview", "full"])
           .default("preview")
           .openapi({ description: "full: no payload or result is truncated" }),
+        pattern: z
+          .string()
+          .optional()
+          .openapi({ description: "of dead letters: only those of this kind, as in dead/patterns" }),
       }),
       answer: z.object({ tasks: z.array(task), next }),
     },
     async ({ port, params, query }) => {
       const queue: string = params["queue"]!;
-      const page = await port.list({ queue, ...(query as { state: never; limit: never }) });
+      const { pattern, ...rest } = query as unknown as { state: never; limit: never; pattern?: string };
+      const page = await port.list({ queue, ...rest, ...(pattern !== undefined && { filter: { pattern } }) });
       if (page.tasks.length === 0) await requireQueue(port, queue);
       return { tasks: page.tasks.map(shownTask), next: page.next };
     },

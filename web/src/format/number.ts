@@ -1,6 +1,8 @@
 /** Numbers as the page shows them: short in tables, exact on hover. A missing value is an en dash. */
 
 const NONE = "–";
+/** What the server says for `maxAttempts: null`. */
+export const UNLIMITED = 2 ** 31 - 1;
 const exact = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 2 });
 
 /** 7, 999, 12.4k, 3.1M */
@@ -48,4 +50,9 @@ export function countOf(count: number, noun: string, plural = `${noun}s`): strin
 
 function digits(value: number): string {
   return Math.abs(value) < 99.95 ? value.toFixed(1) : String(Math.round(value));
+}
+
+/** 2/5, or 2 where there is no limit. */
+export function showAttempt(attempt: number, most: number): string {
+  return most === UNLIMITED ? String(attempt) : `${attempt}/${most}`;
 }

@@ -105,7 +105,7 @@ function Foot() {
       )}
       <div class="rail-tools">
         <Button small plain label={`Theme: ${theme.value}. Change it`} onClick={nextTheme}>
-          {{ auto: "Auto", light: "Light", dark: "Dark" }[theme.value]}
+          Theme: {theme.value}
         </Button>
         {known?.name != null && (
           <Button small plain label={`Signed in as ${known.name}. Sign out`} onClick={() => signOut("")}>

@@ -83,7 +83,7 @@ function sideBySide(width: number, counts: Counts): Layout {
 
 /** Narrow screens: the strip on top, the workers below it. */
 function stacked(width: number, counts: Counts): Layout {
-  const head = { x: 16, y: 84 };
+  const head = { x: 16, y: 96 };
   const strip = stripAt(head, width - 32, counts, "top");
   const retries = { x: head.x + PADDING, y: strip.y + strip.height + 10 };
   const top = retries.y + CELL + 26;

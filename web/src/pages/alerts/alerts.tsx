@@ -52,8 +52,11 @@ export function AlertsPage() {
                 <ul class="rules">
                   {rules.map(({ queue, when, above, for: span }) => (
                     <li key={`${queue} ${when}`}>
-                      <b>{queue === "*" ? "every queue" : queue}</b>: {WORDS[when](above)}
-                      {span > 0 && ` for ${showDuration(span)}`}
+                      <b class="clip">{queue === "*" ? "every queue" : queue}</b>
+                      <span>
+                        {WORDS[when](above)}
+                        {span > 0 && ` for ${showDuration(span)}`}
+                      </span>
                     </li>
                   ))}
                 </ul>
@@ -81,8 +84,13 @@ function Raised({ states, rules }: { states: AlertStates["states"]; rules: Rule[
           );
           return (
             <li key={`${queue} ${when}`}>
-              <a href={linkTo(["queues", queue])}>{queue}</a>: {WORDS[when](rule?.above ?? 0)}{" "}
-              {since !== null && <span class="quiet">(about to clear)</span>}
+              <a class="clip" href={linkTo(["queues", queue])}>
+                {queue}
+              </a>
+              <span>
+                {WORDS[when](rule?.above ?? 0)}{" "}
+                {since !== null && <span class="quiet">(about to clear)</span>}
+              </span>
             </li>
           );
         })}

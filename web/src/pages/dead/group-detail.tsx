@@ -4,7 +4,6 @@ import { useState } from "preact/hooks";
 import { call } from "../../api/call.ts";
 import type { FoundTask } from "../../api/contract.ts";
 import { countOf, showShare } from "../../format/number.ts";
-import { workerName } from "../../format/worker.ts";
 import { may } from "../../store/access.ts";
 import { useResource } from "../../store/resource.ts";
 import { Ago, Instant } from "../../ui/ago.tsx";
@@ -15,6 +14,7 @@ import { TaskLink } from "../../ui/task-link.tsx";
 import { sayError } from "../../ui/toast.tsx";
 import { askForJob } from "../tasks/bulk.tsx";
 import { preview } from "../tasks/search-text.ts";
+import { Breakdown } from "./breakdown.tsx";
 import type { DeadGroup } from "./dead.tsx";
 import { Trial } from "./trial.tsx";
 
@@ -23,11 +23,13 @@ const SHOWN = 50;
 
 export function GroupDetail({ group, by, reload }: { group: DeadGroup; by: string; reload: () => void }) {
   const { queue, pattern, count, firstAt, lastAt, sample, share } = group;
+  // Only kinds of failure can be chosen by the server; other groupings are for looking.
+  const canChoose = by === "fingerprint";
   const [trial, setTrial] = useState<string | null>(null);
   const path = `v1/queues/${encodeURIComponent(queue)}`;
   const { value: tasks = [], failure } = useResource(
     async (signal) => {
-      const query = { state: "dead", limit: LISTED };
+      const query = { state: "dead", limit: LISTED, ...(canChoose && { pattern }) };
       const page = await call<{ tasks: FoundTask[] }>(`${path}/tasks`, { query, signal });
       return page.tasks.filter((task) => isOf(task, by, pattern)).slice(0, SHOWN);
     },
@@ -43,8 +45,6 @@ export function GroupDetail({ group, by, reload }: { group: DeadGroup; by: strin
       sayError(error);
     }
   }
-  // Only kinds of failure can be chosen by the server; other groupings are for looking.
-  const canChoose = by === "fingerprint";
   const rest = { queue, ...(canChoose && { pattern }) };
   return (
     <section class="card inbox-detail" aria-label="The chosen kind of failure">
@@ -73,7 +73,7 @@ export function GroupDetail({ group, by, reload }: { group: DeadGroup; by: strin
           <pre>{sample.error.stack}</pre>
         </details>
       )}
-      <Breakdown tasks={tasks} />
+      <Breakdown queue={queue} tasks={tasks} count={count} />
       <Failure text={failure} />
       <Table
         label="Tasks of this kind"
@@ -95,43 +95,6 @@ function isOf({ error, worker, headers }: FoundTask, by: string, pattern: string
   if (by === "fingerprint") return error?.fingerprint === pattern;
   if (by === "worker") return worker === pattern || worker === null;
   return (headers[by.slice("header:".length)] ?? "") === pattern;
-}
-
-/** Which workers and which headers the listed tasks have in common. */
-function Breakdown({ tasks }: { tasks: FoundTask[] }) {
-  const workers = tally(tasks.flatMap(({ worker }) => (worker === null ? [] : [workerName(worker)])));
-  const headers = tally(
-    tasks.flatMap((task) => Object.entries(task.headers).map(([name, value]) => `${name}: ${value}`)),
-  );
-  if (workers.length === 0 && headers.length === 0) return null;
-  return (
-    <div class="breakdown">
-      <Tally title="By worker" entries={workers} />
-      <Tally title="By header" entries={headers} />
-    </div>
-  );
-}
-
-function tally(values: string[]): [string, number][] {
-  const counts = new Map<string, number>();
-  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
-  return [...counts].sort((a, b) => b[1] - a[1]).slice(0, 4);
-}
-
-function Tally({ title, entries }: { title: string; entries: [string, number][] }) {
-  if (entries.length === 0) return null;
-  return (
-    <div>
-      <h3>{title}</h3>
-      <ul>
-        {entries.map(([name, count]) => (
-          <li key={name}>
-            <span class="clip">{name}</span> <span class="quiet">{count}</span>
-          </li>
-        ))}
-      </ul>
-    </div>
-  );
 }
 
 function columnsFor(redrive: ((id: string) => void) | null): Column<FoundTask>[] {

@@ -1,7 +1,7 @@
 /** All queues: how deep, how fast, what holds each back. Thousands of them, as a list of what is in view. */
 
 import type { QueueRow } from "../../api/contract.ts";
-import { showCount, showExact, showRate, showShare } from "../../format/number.ts";
+import { countOf, showCount, showExact, showRate, showShare } from "../../format/number.ts";
 import { filter, linkTo, route } from "../../router/route.ts";
 import { queues, totals } from "../../store/figures.ts";
 import { Age } from "../../ui/ago.tsx";
@@ -32,14 +32,33 @@ export function Overview() {
             value={wanted}
             onInput={(event) => filter({ q: event.currentTarget.value })}
           />
-          <span class="quiet">
-            {rows.length === known?.size ? "" : `${rows.length} of ${known?.size ?? 0}`}
-          </span>
+          {rows.length === known?.size ? (
+            <Attention rows={rows} />
+          ) : (
+            <span class="quiet">{`${rows.length} of ${known?.size ?? 0}`}</span>
+          )}
         </div>
         <Table label="Queues" rows={rows} keyOf={({ name }) => name} columns={columnsFor(sort)} linked />
         {rows.length === 0 && known && <p class="table-note">No queue has “{wanted}” in its name.</p>}
       </div>
     </>
+  );
+}
+
+/** Names that are shown of the queues that are held back. */
+const NAMED = 3;
+
+/** Whether work flows, as a sentence. */
+function Attention({ rows }: { rows: QueueRow[] }) {
+  const held = rows.filter((row) => holdsBack(row) !== null);
+  if (held.length === 0) return <span class="quiet">Nothing is held back.</span>;
+  const names = held.slice(0, NAMED).map(({ name }) => name);
+  const more = held.length - names.length;
+  return (
+    <span class="amber clip">
+      {countOf(held.length, "queue")} held back: {names.join(", ")}
+      {more > 0 && ` and ${more} more`}
+    </span>
   );
 }
 
@@ -63,7 +82,7 @@ function columnsFor(current: string): Column<QueueRow>[] {
   return [
     {
       name: "Queue",
-      width: "minmax(120px, 2.2fr)",
+      width: "minmax(120px, 2.8fr)",
       narrow: "minmax(80px, 1fr)",
       sort: sort("name"),
       cell: nameOf,
@@ -90,14 +109,14 @@ function columnsFor(current: string): Column<QueueRow>[] {
       number: true,
       wide: true,
       sort: sort("in"),
-      cell: ({ rates }) => showRate(rates.addedPerSecond),
+      cell: ({ rates }) => <Rate value={rates.addedPerSecond} />,
     },
     {
       name: "Out/s",
       width: "60px",
       number: true,
       sort: sort("out"),
-      cell: ({ rates }) => showRate(rates.donePerSecond),
+      cell: ({ rates }) => <Rate value={rates.donePerSecond} />,
     },
     {
       name: "Oldest",
@@ -110,7 +129,9 @@ function columnsFor(current: string): Column<QueueRow>[] {
     {
       ...{ name: "Failing", width: "64px", number: true, wide: true, sort: sort("failing") },
       cell: ({ failureRate }) => (
-        <span class={(failureRate ?? 0) > 0.2 ? "red" : undefined}>{showShare(failureRate)}</span>
+        <span class={!failureRate ? "quiet" : failureRate > 0.2 ? "red" : undefined}>
+          {showShare(failureRate)}
+        </span>
       ),
     },
     {
@@ -124,7 +145,7 @@ function columnsFor(current: string): Column<QueueRow>[] {
 
 function nameOf({ name }: QueueRow) {
   return (
-    <a class="cover" href={linkTo(["queues", name])}>
+    <a class="cover" title={name} href={linkTo(["queues", name])}>
       {name}
     </a>
   );
@@ -135,6 +156,15 @@ function HeldBack(row: QueueRow) {
   return held === null ? <span class="quiet">–</span> : <span class="amber">{held}</span>;
 }
 
+/** Zeros step back, so that the eye finds what moves. */
 function Exact({ value }: { value: number }) {
-  return <span title={showExact(value)}>{showCount(value)}</span>;
+  return (
+    <span class={value === 0 ? "quiet" : undefined} title={showExact(value)}>
+      {showCount(value)}
+    </span>
+  );
+}
+
+function Rate({ value }: { value: number }) {
+  return <span class={value === 0 ? "quiet" : undefined}>{showRate(value)}</span>;
 }

@@ -1,7 +1,6 @@
 /** One run: its path through the stages of its pipeline, task by task. */
 
 import { call } from "../../api/call.ts";
-import type { TaskState } from "../../api/contract.ts";
 import { showDuration } from "../../format/duration.ts";
 import { linkTo } from "../../router/route.ts";
 import { may } from "../../store/access.ts";
@@ -10,21 +9,12 @@ import { useResource } from "../../store/resource.ts";
 import { Button } from "../../ui/button.tsx";
 import { ask } from "../../ui/dialog.tsx";
 import { Loaded } from "../../ui/loaded.tsx";
-import { PageHead } from "../../ui/page-head.tsx";
+import { Fact, PageHead } from "../../ui/page-head.tsx";
 import { StateBadge } from "../../ui/state-badge.tsx";
-import { shortId, TaskLink } from "../../ui/task-link.tsx";
+import { shortId } from "../../ui/task-link.tsx";
 import { say } from "../../ui/toast.tsx";
+import { type Part, RunPath } from "./run-path.tsx";
 import type { Run } from "./runs.tsx";
-
-interface Part {
-  id: string;
-  stage: string;
-  part: number[];
-  state: TaskState;
-  createdAt: number;
-  startedAt: number | null;
-  endedAt: number | null;
-}
 
 interface RunPage {
   run: Run;
@@ -44,7 +34,14 @@ export function RunPage({ id }: { id: string }) {
       <PageHead
         title={`Run ${shortId(id)}`}
         crumb={run && <a href={linkTo(["pipelines", run.pipeline])}>{run.pipeline}</a>}
-        facts={run && <StateBadge state={run.state} />}
+        facts={
+          run && (
+            <>
+              <StateBadge state={run.state} />
+              <Fact value={showDuration((run.endedAt ?? now.value) - run.createdAt)} of="from begin to end" />
+            </>
+          )
+        }
         actions={
           run?.state === "running" &&
           may("admin", `${run.pipeline}/${run.stages[0]?.name}`) && (
@@ -55,48 +52,14 @@ export function RunPage({ id }: { id: string }) {
         }
       />
       <Loaded from={resource}>
-        {({ run: { stages }, parts, next }) => (
+        {({ run: whole, parts, next }) => (
           <section class="card">
-            <h2>Path</h2>
-            <ol class="path">
-              {stages.map(({ name, joins }) => (
-                <StageParts
-                  key={name}
-                  name={name}
-                  joins={joins}
-                  parts={parts.filter(({ stage }) => stage === name)}
-                />
-              ))}
-            </ol>
+            <RunPath run={whole} parts={parts} />
             {next !== null && <p class="quiet">The first {parts.length} tasks are shown.</p>}
           </section>
         )}
       </Loaded>
     </>
-  );
-}
-
-function StageParts({ name, joins, parts }: { name: string; joins: boolean; parts: Part[] }) {
-  return (
-    <li class={parts.length === 0 ? "quiet" : undefined}>
-      <h3>
-        {name}
-        {joins && ", joins all parts"}
-      </h3>
-      {parts.length === 0 && <p>Not reached yet.</p>}
-      <ul>
-        {parts.map(({ id, state, createdAt, startedAt, endedAt }) => (
-          <li key={id} class="row">
-            <TaskLink id={id} />
-            <StateBadge state={state} />
-            <span class="quiet">
-              {startedAt !== null && `waited ${showDuration(startedAt - createdAt)}, `}
-              {startedAt !== null && `ran ${showDuration((endedAt ?? now.value) - startedAt)}`}
-            </span>
-          </li>
-        ))}
-      </ul>
-    </li>
   );
 }
 

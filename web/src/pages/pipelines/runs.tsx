@@ -1,6 +1,6 @@
 import { call } from "../../api/call.ts";
 import { showDuration } from "../../format/duration.ts";
-import { linkTo } from "../../router/route.ts";
+import { filter, linkTo, route } from "../../router/route.ts";
 import { now } from "../../store/clock.ts";
 import { useResource } from "../../store/resource.ts";
 import { Ago } from "../../ui/ago.tsx";
@@ -19,21 +19,39 @@ export interface Run {
   endedAt: number | null;
 }
 
-/** The latest runs of one pipeline. */
+const STATES = ["running", "done", "dead", "cancelled"] as const satisfies Run["state"][];
+
+/** The latest runs of one pipeline, of all states or of one. */
 export function Runs({ pipeline }: { pipeline: string }) {
+  const state = STATES.find((each) => each === route.value.query.get("state"));
   const path = `v1/pipelines/${encodeURIComponent(pipeline)}/runs`;
   const resource = useResource(
-    (signal) => call<{ runs: Run[] }>(path, { query: { limit: 50 }, signal }),
-    [pipeline],
+    (signal) => call<{ runs: Run[] }>(path, { query: { limit: 50, ...(state && { state }) }, signal }),
+    [pipeline, state],
     2_000,
   );
   return (
     <section class="card flush">
-      <h2 class="flush-title">Latest runs</h2>
+      <div class="flush-head">
+        <h2>Latest runs</h2>
+        <div class="tabs" role="group" aria-label="State of the runs">
+          {STATES.map((each) => (
+            <button
+              key={each}
+              type="button"
+              class="tab"
+              aria-pressed={each === state}
+              onClick={() => filter({ state: each === state ? null : each })}
+            >
+              {each}
+            </button>
+          ))}
+        </div>
+      </div>
       <Loaded from={resource}>
         {({ runs }) =>
           runs.length === 0 ? (
-            <p class="table-note">No run has begun.</p>
+            <p class="table-note">{state ? `No run is ${state}.` : "No run has begun."}</p>
           ) : (
             <Table label="Runs" rows={runs} keyOf={({ id }) => id} columns={COLUMNS} linked />
           )

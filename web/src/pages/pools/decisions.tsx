@@ -23,9 +23,27 @@ function sentences(reasons: string[]): string {
   return reasons.filter((reason) => reason.includes(" ")).join(" ");
 }
 
+/** Decisions that are shown before somebody asks for more. */
+const FIRST = 6;
+
 /** What a pool or the alerts decided, the newest first, with the reasons. */
 export function Decisions({ decisions }: { decisions: Decision[] }) {
   if (decisions.length === 0) return <p class="quiet">Nothing has been decided yet.</p>;
+  const older = decisions.slice(FIRST);
+  return (
+    <>
+      <DecisionList decisions={decisions.slice(0, FIRST)} />
+      {older.length > 0 && (
+        <details class="older">
+          <summary>{older.length} older</summary>
+          <DecisionList decisions={older} />
+        </details>
+      )}
+    </>
+  );
+}
+
+function DecisionList({ decisions }: { decisions: Decision[] }) {
   return (
     <ol class="decisions">
       {decisions.map(({ at, type, queue, reasons, from, to }) => {

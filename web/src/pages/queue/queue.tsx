@@ -27,7 +27,7 @@ export function QueuePage({ name }: { name: string }) {
     <>
       <PageHead
         title={name}
-        crumb={<a href={linkTo([])}>Queues</a>}
+        crumb={<a href={linkTo([])}>Overview</a>}
         facts={frame && <Facts frame={frame} />}
         actions={frame && <Actions frame={frame} />}
       />
@@ -112,7 +112,7 @@ function Actions({ frame: { stats, policy } }: { frame: QueueFrame }) {
 function NoQueue({ name }: { name: string }) {
   return (
     <>
-      <PageHead title={name} crumb={<a href={linkTo([])}>Queues</a>} />
+      <PageHead title={name} crumb={<a href={linkTo([])}>Overview</a>} />
       <Empty title="There is no queue with this name." commands={[`dibs add ${name} '{}'`]}>
         It is created by its first task, and this page then shows it by itself.
       </Empty>

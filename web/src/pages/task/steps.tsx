@@ -1,3 +1,4 @@
+import { isSleep, sleepName } from "../../format/sleep.ts";
 import { preview } from "../tasks/search-text.ts";
 
 export interface Step {
@@ -19,11 +20,15 @@ export function Steps({ steps }: { steps: Step[] }) {
       <h2>Steps and signals</h2>
       <dl class="facts-list">
         {steps.map(({ kind, name, value }) => (
-          <StepRow key={`${kind} ${name}`} title={`${name}, a ${WORDS[kind]}`} value={preview(value)} />
+          <StepRow key={`${kind} ${name}`} title={titleOf(kind, name)} value={preview(value)} />
         ))}
       </dl>
     </section>
   );
+}
+
+function titleOf(kind: Step["kind"], name: string): string {
+  return isSleep(name) ? `${sleepName(name)}, over` : `${name}, a ${WORDS[kind]}`;
 }
 
 function StepRow({ title, value }: { title: string; value: string }) {

@@ -2,6 +2,8 @@
 
 import { call } from "../../api/call.ts";
 import type { Attempt, FoundTask } from "../../api/contract.ts";
+import { UNLIMITED } from "../../format/number.ts";
+import { isSleep } from "../../format/sleep.ts";
 import { workerName } from "../../format/worker.ts";
 import { linkTo } from "../../router/route.ts";
 import { may } from "../../store/access.ts";
@@ -11,7 +13,7 @@ import { Button } from "../../ui/button.tsx";
 import { CopyButton } from "../../ui/copy.tsx";
 import { Loaded } from "../../ui/loaded.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
-import { StateBadge } from "../../ui/state-badge.tsx";
+import { TaskBadge } from "../../ui/state-badge.tsx";
 import { shortId } from "../../ui/task-link.tsx";
 import { Viewer } from "../../ui/viewer.tsx";
 import { addAgain, askToCancel, askToRetry, sendSignal } from "./actions.tsx";
@@ -46,7 +48,7 @@ export function TaskPage({ id }: { id: string }) {
       <PageHead
         title={`Task ${shortId(id)}`}
         crumb={<a href={linkTo(["tasks"])}>Tasks</a>}
-        facts={resource.value && <StateBadge state={resource.value.task.state} />}
+        facts={resource.value && <TaskBadge task={resource.value.task} />}
         actions={resource.value && <Actions task={resource.value.task} reload={resource.reload} />}
       />
       <Loaded from={resource}>{(loaded) => <Details {...loaded} />}</Loaded>
@@ -60,7 +62,9 @@ function Actions({ task, reload }: { task: FoundTask; reload: () => void }) {
     <>
       {may("add", queue) && <Button onClick={() => addAgain(task)}>Edit and add again</Button>}
       {waitsFor !== null && may("admin", queue) && (
-        <Button onClick={() => sendSignal(task, waitsFor, reload)}>Send signal</Button>
+        <Button onClick={() => sendSignal(task, waitsFor, reload)}>
+          {isSleep(waitsFor) ? "Wake" : "Send signal"}
+        </Button>
       )}
       {PENDING.has(state) && may("admin", queue) && (
         <Button danger onClick={() => askToCancel(task, reload)}>
@@ -137,17 +141,18 @@ function Facts({ task }: { task: FoundTask }) {
   return (
     <dl class="facts-list">
       <dt>Id</dt>
-      <dd>
-        <span class="code">{id}</span> <CopyButton text={id} label="Copy id" />
+      <dd class="with-copy">
+        <span class="code clip" title={id}>
+          {id}
+        </span>
+        <CopyButton text={id} />
       </dd>
       <dt>Queue</dt>
       <dd>
         <a href={linkTo(["queues", queue])}>{queue}</a>
       </dd>
       <dt>Attempt</dt>
-      <dd>
-        {attempt} of {maxAttempts}
-      </dd>
+      <dd>{maxAttempts === UNLIMITED ? `${attempt}, no limit` : `${attempt} of ${maxAttempts}`}</dd>
       {worker !== null && task.state === "claimed" && (
         <>
           <dt>Worker</dt>
@@ -174,8 +179,15 @@ function Facts({ task }: { task: FoundTask }) {
       )}
       {task.waitsFor !== null && (
         <>
-          <dt>Waits for</dt>
-          <dd>the signal “{task.waitsFor}”</dd>
+          <dt>{isSleep(task.waitsFor) ? "Sleeps" : "Waits for"}</dt>
+          <dd>
+            {!isSleep(task.waitsFor) && `the signal “${task.waitsFor}” `}
+            {task.dueAt !== null && (
+              <>
+                until <Instant at={task.dueAt} />
+              </>
+            )}
+          </dd>
         </>
       )}
       <dt>Priority</dt>
@@ -190,6 +202,12 @@ function Facts({ task }: { task: FoundTask }) {
         <>
           <dt>Key</dt>
           <dd>{idempotencyKey}</dd>
+        </>
+      )}
+      {task.uniqueKey !== undefined && (
+        <>
+          <dt>Unique</dt>
+          <dd class="clip">{task.uniqueKey}</dd>
         </>
       )}
       {run && (

@@ -3,9 +3,10 @@
 import type { ComponentChildren } from "preact";
 import type { Attempt, FoundTask } from "../../api/contract.ts";
 import { showDuration } from "../../format/duration.ts";
+import { isSleep } from "../../format/sleep.ts";
 import { workerName } from "../../format/worker.ts";
 import { now } from "../../store/clock.ts";
-import { Instant } from "../../ui/ago.tsx";
+import { Ago, Instant } from "../../ui/ago.tsx";
 
 const WORDS: Record<Attempt["outcome"], { text: string; tone: string }> = {
   done: { text: "succeeded", tone: "accent" },
@@ -16,7 +17,7 @@ const WORDS: Record<Attempt["outcome"], { text: string; tone: string }> = {
   timeout: { text: "timed out", tone: "red" },
   released: { text: "was given back", tone: "" },
   limited: { text: "was held back by a limit", tone: "" },
-  parked: { text: "was parked until a signal", tone: "" },
+  parked: { text: "was parked", tone: "" },
   cancelled: { text: "was cancelled", tone: "" },
 };
 
@@ -34,29 +35,70 @@ export function Timeline({ task, attempts }: { task: FoundTask; attempts: Attemp
         <Entry at={startedAt} tone="accent">
           <b>Attempt {task.attempt}</b> is running on {workerName(worker ?? "")} for{" "}
           {showDuration(Math.max(0, now.value - startedAt))}
+          {task.progress && (
+            <p class="quiet">
+              {Math.round(task.progress.value * 100)} % {task.progress.note}
+            </p>
+          )}
+          <Log lines={task.log} />
         </Entry>
       )}
       {state !== "claimed" && (
         <Entry at={task.endedAt} tone={state === "dead" ? "red" : state === "done" ? "accent" : ""}>
-          {END[state] ?? `Now ${state}`}
+          {state === "parked" ? <Parked task={task} /> : END[state]}
+          {state === "scheduled" && task.dueAt !== null && (
+            <>
+              {" "}
+              <Ago at={task.dueAt} />
+            </>
+          )}
         </Entry>
       )}
     </ol>
   );
 }
 
-const END: Partial<Record<FoundTask["state"], string>> = {
+/** Asleep until a time, or waiting for somebody's signal, perhaps for a limited time. */
+function Parked({ task: { waitsFor, dueAt } }: { task: FoundTask }) {
+  const until = dueAt !== null && (
+    <>
+      until <Instant at={dueAt} />, <Ago at={dueAt} />
+    </>
+  );
+  if (isSleep(waitsFor)) return <>Sleeps {until}</>;
+  return (
+    <>
+      Waits for the signal “{waitsFor}” {until}
+    </>
+  );
+}
+
+function Log({ lines = [] }: { lines: Attempt["log"] }) {
+  if (lines.length === 0) return null;
+  return (
+    <ol class="log" aria-label="What the attempt logged">
+      {lines.map(({ at, text }, index) => (
+        <li key={index}>
+          <Instant at={at} /> <span>{text}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+const END: Record<Exclude<FoundTask["state"], "claimed" | "parked">, string> = {
   done: "Done",
   dead: "Dead letter: it waits for somebody to look",
   cancelled: "Cancelled",
   expired: "Expired: it did not start in time",
-  scheduled: "Waits until it is due",
+  scheduled: "Waits until it is due,",
   ready: "Ready: the next free worker takes it",
   waiting: "Waits behind its group",
+  verifying: "Waits for its verifier's verdict",
 };
 
 function AttemptEntry({
-  attempt: { attempt, worker, startedAt, endedAt, outcome, error },
+  attempt: { attempt, worker, startedAt, endedAt, outcome, error, log },
 }: {
   attempt: Attempt;
 }) {
@@ -73,6 +115,7 @@ function AttemptEntry({
           <pre>{error.stack ?? "No stack was stored."}</pre>
         </details>
       )}
+      <Log lines={log} />
     </Entry>
   );
 }

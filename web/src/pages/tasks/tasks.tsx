@@ -3,13 +3,14 @@
 import { useEffect, useState } from "preact/hooks";
 import { call, inWords } from "../../api/call.ts";
 import type { FoundTask, SearchPage } from "../../api/contract.ts";
+import { showAttempt } from "../../format/number.ts";
 import { filter, linkTo, route } from "../../router/route.ts";
 import { isReadOnly } from "../../store/access.ts";
 import { Ago } from "../../ui/ago.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Failure } from "../../ui/dialog.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
-import { StateBadge } from "../../ui/state-badge.tsx";
+import { TaskBadge } from "../../ui/state-badge.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { TaskLink } from "../../ui/task-link.tsx";
 import { askForJob } from "./bulk.tsx";
@@ -92,7 +93,7 @@ function BulkActions({ q }: { q: string }) {
 
 const COLUMNS: Column<FoundTask>[] = [
   { name: "Task", width: "150px", narrow: "minmax(0, 1fr)", cell: ({ id }) => <TaskLink id={id} cover /> },
-  { name: "State", width: "92px", narrow: "88px", cell: ({ state }) => <StateBadge state={state} /> },
+  { name: "State", width: "92px", narrow: "88px", cell: (task) => <TaskBadge task={task} /> },
   {
     ...{ name: "Queue", width: "minmax(90px, 1fr)", wide: true },
     cell: ({ queue }) => <a href={linkTo(["queues", queue])}>{queue}</a>,
@@ -103,7 +104,7 @@ const COLUMNS: Column<FoundTask>[] = [
     width: "64px",
     number: true,
     wide: true,
-    cell: ({ attempt, maxAttempts }) => `${attempt}/${maxAttempts}`,
+    cell: ({ attempt, maxAttempts }) => showAttempt(attempt, maxAttempts),
   },
   {
     name: "Added",
