@@ -17,13 +17,12 @@ import {
   readLevels,
   unpackLevels,
 } from "../../src/dashboard/history-levels.ts";
-import type { Sample } from "../../src/dashboard/history-sample.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
+import { WEEK_MINUTES, weekOfOneQueue, writeHistories } from "./history-kit.ts";
 import { startDashboard } from "./kit.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-const WEEK_MINUTES = 7 * 24 * 60;
 
 test("packed numbers come back exactly up to 127, within 0.6 % above, and null as null", () => {
   assert(
@@ -38,20 +37,8 @@ test("packed numbers come back exactly up to 127, within 0.6 % above, and null a
   );
 });
 
-/** A busy queue whose figures jump as much as they can. */
-function wildSample(minute: number): Sample {
-  const jump = (most: number): number => (minute % 2 === 0 ? most : 1) * ((minute * 7919) % 97);
-  return Object.fromEntries(HISTORY_SERIES.map((name) => [name, jump(1e9)])) as Sample;
-}
-
-function fillWeek(): ReturnType<typeof noLevels> {
-  const levels = noLevels();
-  for (let minute = 0; minute < WEEK_MINUTES; minute++) addSample(levels, minute, wildSample(minute));
-  return levels;
-}
-
 test("a week of a queue is at most 12 kB, so that a thousand queues stay below 20 MB on every engine", () => {
-  const report = JSON.stringify(packLevels(fillWeek()));
+  const report = weekOfOneQueue();
   const points = LEVELS.reduce((sum, level) => sum + level.points, 0);
   const most = Math.ceil((points * HISTORY_SERIES.length * 2 * 4) / 3) + 1_000;
   expect(report.length).toBeLessThan(most);
@@ -63,14 +50,9 @@ test("a file with a week of a thousand queues is below 20 MB", { timeout: 120_00
   const folder = mkdtempSync(join(tmpdir(), "dibs-history-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = join(folder, "week.db");
-  const report = JSON.stringify(packLevels(fillWeek()));
   const port = await openPort(file, {});
   const names = Array.from({ length: 1_000 }, (_, at) => `queue-${at}`);
-  const write = (name: string) =>
-    port.supervise({
-      ...{ kind: "history", name, holder: "h", host: "host", pid: 1, queues: [name], lease: 60_000, report },
-    });
-  await Promise.all(names.map(write));
+  await writeHistories(port, names, weekOfOneQueue());
   await port.close();
   expect(statSync(file).size).toBeLessThan(20 * 1024 * 1024);
 });

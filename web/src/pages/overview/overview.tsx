@@ -93,7 +93,7 @@ function columnsFor(current: string): Column<QueueRow>[] {
         spark.length > 1 ? <Sparkline values={spark} label={`Depth of ${name}`} /> : null,
     },
     {
-      ...{ name: "Waiting", width: "72px", number: true, sort: sort("depth") },
+      ...{ name: "Waiting", width: "72px", narrow: "56px", number: true, sort: sort("depth") },
       cell: ({ depth }) => <Exact value={depth.ready + depth.waiting} />,
     },
     {
@@ -114,6 +114,7 @@ function columnsFor(current: string): Column<QueueRow>[] {
     {
       name: "Out/s",
       width: "60px",
+      narrow: "44px",
       number: true,
       sort: sort("out"),
       cell: ({ rates }) => <Rate value={rates.donePerSecond} />,
@@ -135,7 +136,7 @@ function columnsFor(current: string): Column<QueueRow>[] {
       ),
     },
     {
-      ...{ name: "Dead", width: "56px", number: true, sort: sort("dead") },
+      ...{ name: "Dead", width: "56px", narrow: "36px", number: true, sort: sort("dead") },
       cell: ({ depth }) =>
         depth.dead === 0 ? <span class="quiet">0</span> : <span class="red">{showCount(depth.dead)}</span>,
     },
