@@ -1,11 +1,12 @@
 import { existsSync } from "node:fs";
+import type * as workerThreads from "node:worker_threads";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { openSqlite } from "../../../src/engines/sqlite/engine.ts";
 import { call, newTask, QUEUE, tempPath } from "./kit.ts";
 
 const threads = vi.hoisted(() => ({ started: 0 }));
 vi.mock("node:worker_threads", async (original) => {
-  const actual = await original<typeof import("node:worker_threads")>();
+  const actual = await original<typeof workerThreads>();
   class Worker extends actual.Worker {
     constructor(...args: ConstructorParameters<typeof actual.Worker>) {
       threads.started++;
