@@ -17,14 +17,14 @@ export {
   type StageOptions,
 } from "./api/pipeline.ts";
 export { type PoolDecision, type PoolInfo } from "./api/pool-info.ts";
+export { type Queue } from "./api/queue.ts";
 export {
   type ClaimOptions,
-  type Queue,
   type QueueStats,
   type VerifiedTask,
   type Verifier,
   type VerifyOptions,
-} from "./api/queue.ts";
+} from "./api/queue-types.ts";
 export {
   type AddedRun,
   type PartStatus,

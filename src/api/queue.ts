@@ -1,5 +1,5 @@
 import { refuseSurplus } from "../core/arguments.ts";
-import { type Duration, parseDuration } from "../core/duration.ts";
+import { parseDuration } from "../core/duration.ts";
 import { invalid, isDibsError } from "../core/errors.ts";
 import { everyItem } from "../core/every-item.ts";
 import type { Json, Payload } from "../core/json-type.ts";
@@ -20,18 +20,16 @@ import {
   type Body,
   END_STATES,
   type NewTask,
-  type HeldBack,
   PENDING_STATES,
-  type QueueStats as StoredStats,
   type TaskRecord,
   type TaskState,
 } from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
-import { type Advice, advise } from "../pools/advise.ts";
+import { advise } from "../pools/advise.ts";
 import { type AddTarget, Claim, type EncodeResult, type NextCost } from "../worker/claim.ts";
 import { resolveWork, resolveWorkBatch, type WorkBatchOptions, type WorkOptions } from "../worker/options.ts";
 import type { BatchHandler, Handler } from "../worker/task.ts";
-import { type Verdict, verifierOf } from "../worker/verify.ts";
+import { verifierOf } from "../worker/verify.ts";
 import type { Worker, WorkerQueue } from "../worker/worker.ts";
 import {
   type AddManyOptions,
@@ -47,50 +45,17 @@ import {
 import { DeadLetters } from "./dead-letters.ts";
 import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
 import { AddedTaskHandle, describe, resultFrom, type TaskInfo } from "./task-handle.ts";
+import type { ClaimOptions, QueueStats, VerifiedTask, Verifier, VerifyOptions } from "./queue-types.ts";
 import { carryTrace } from "./trace.ts";
 import { CallOrder } from "./call-order.ts";
-
-export interface VerifyOptions extends WorkOptions {
-  /** Whether an attempt after a refusal gets the stored steps of the refused one (`"keep"`); otherwise it runs them again. */
-  steps?: "clear" | "keep" | undefined;
-}
 
 /**
  * The handle of a queue, which `dibs.queue()` returns: add, claim, work, verify, statistics. It encodes and checks
  * what the user passes, and calls the port (core/port.ts).
  */
 
-export interface ClaimOptions {
-  /** Up to 1,000; default 1. */
-  max?: number | undefined;
-  /** Default: the queue's lease. */
-  lease?: Duration | undefined;
-  /** How long to wait for the first task, up to a minute; default: do not wait. */
-  wait?: Duration | undefined;
-  /** The name of the worker: a failed task is offered first to workers that have not failed it. */
-  worker?: string | undefined;
-  signal?: AbortSignal | undefined;
-}
-
 /** Most tasks are added without options: then nothing is parsed. */
 const NO_OPTIONS = Object.freeze({});
-
-/** The statistics of a queue, with the reason if its limits let no task start, and what they mean. */
-export interface QueueStats extends Omit<StoredStats, "heldBack"> {
-  heldBack: { by: HeldBack["by"]; until: Date | null } | null;
-  /** What limits the queue, how many workers its load needs, and why. */
-  advice: Advice;
-}
-
-/** A task as a verifier gets it. */
-export interface VerifiedTask<Data = unknown> extends Omit<TaskInfo, "data" | "result"> {
-  data: Data;
-}
-
-export type Verifier<Data = unknown, Out = unknown> = (
-  task: VerifiedTask<Data>,
-  result: Out,
-) => Promise<Verdict> | Verdict;
 
 /** What a handle needs from its Dibs. */
 export interface Owner {

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import type { QueueStats } from "../../api/queue.ts";
+import type { QueueStats } from "../../api/queue-types.ts";
 import { type Advice, advise, DEFAULT_GOAL } from "../../pools/advise.ts";
 import { formatDuration, formatRate } from "../human.ts";
 import { print, printJson } from "../output.ts";

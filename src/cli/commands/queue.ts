@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import type { Dibs } from "../../api/dibs.ts";
-import type { QueueStats } from "../../api/queue.ts";
+import type { QueueStats } from "../../api/queue-types.ts";
 import { DEFAULT_POLICY, mergePolicy, parsePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueSummary } from "../../core/port.ts";
 import { PENDING_STATES } from "../../core/task.ts";

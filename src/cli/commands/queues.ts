@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import type { QueueStats } from "../../api/queue.ts";
+import type { QueueStats } from "../../api/queue-types.ts";
 import { formatDuration } from "../human.ts";
 import { printJson, say } from "../output.ts";
 import { type StoreFlags, useStore, withStore } from "../store.ts";

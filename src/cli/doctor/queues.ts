@@ -1,5 +1,5 @@
 import type { Dibs } from "../../api/dibs.ts";
-import type { QueueStats } from "../../api/queue.ts";
+import type { QueueStats } from "../../api/queue-types.ts";
 import { count, formatDuration } from "../human.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 

@@ -1,5 +1,5 @@
 import type { Dibs, WorkerSummary } from "../../api/dibs.ts";
-import type { QueueStats } from "../../api/queue.ts";
+import type { QueueStats } from "../../api/queue-types.ts";
 import type { TaskInfo } from "../../api/task-handle.ts";
 
 /** What `dibs top` shows: read from the store as a whole, once per interval. */

@@ -1,5 +1,5 @@
 import { showAttempt } from "../../core/retry.ts";
-import type { QueueStats } from "../../api/queue.ts";
+import type { QueueStats } from "../../api/queue-types.ts";
 import type { TaskInfo } from "../../api/task-handle.ts";
 import { escapeControls } from "../../core/show.ts";
 import { describeHeldBack } from "../commands/queues.ts";
