@@ -63,7 +63,7 @@ export class AnswerBudget {
   /** @internal */
   changed(bytes: number): void {
     this.#used += bytes;
-    if (bytes < 0 && this.#line.size > 0) this.#startNext();
+    if (bytes < 0) this.#startNext();
   }
 
   /** A client without another answer in progress may have one of any size. */
