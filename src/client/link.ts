@@ -10,7 +10,7 @@ import { type Address, dial, type Dialled } from "./dial.ts";
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 /** Intervals without a message from the server, after which the connection counts as dead. */
-const MISSED_BEATS = 3;
+const MISSED_INTERVALS = 3;
 
 export interface LinkOptions {
   address: Address;
@@ -129,7 +129,7 @@ export class Link {
     this.#stopTimer = this.#options.clock.after(every, () => {
       if (this.#socket !== socket) return;
       this.#missed = this.#hasHeard ? 0 : this.#missed + 1;
-      if (this.#missed >= MISSED_BEATS) return this.#giveUp(socket);
+      if (this.#missed >= MISSED_INTERVALS) return this.#giveUp(socket);
       this.#hasHeard = false;
       this.#stream.ping();
       this.#beat(socket, every);

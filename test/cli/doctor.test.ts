@@ -23,7 +23,7 @@ async function examine(folder: string, ...flags: string[]): Promise<Report & { c
 }
 
 describe.each(KINDS)("dibs doctor on a %s", (kind) => {
-  test("it finds nothing wrong with a healthy store, and says what is stuck in it", async () => {
+  test("dibs doctor finds nothing wrong with a healthy store, and lists what is stuck in it", async () => {
     const { folder, flags, dibs: store } = await storeOf(kind);
     await store.queue("idle", { lease: "10s" }).ready;
     const healthy = await examine(folder, ...flags);

@@ -69,7 +69,7 @@ test("dibs add shows how many tasks it has added and how fast, instead of their 
 });
 
 describe("dibs top", () => {
-  test("it shows queues and workers, opens and pauses a queue, and leaves the terminal as it was", async () => {
+  test("dibs top shows queues and workers, opens and pauses a queue, and leaves the terminal as it was", async () => {
     const folder = makeFolder();
     const store = await storeIn(folder);
     await store.queue("emails").addMany([{ data: 1 }, { data: 2 }, { data: 3 }]);
@@ -115,7 +115,7 @@ describe("dibs top", () => {
     expect(top.shown.trimEnd().endsWith(LEFT)).toBe(true);
   });
 
-  test("it redraws at most four times a second while keys and tasks come much faster", async () => {
+  test("dibs top redraws at most four times a second while keys and tasks come much faster", async () => {
     const folder = makeFolder();
     const store = await storeIn(folder);
     await store.queue("emails").add(1);
@@ -135,7 +135,7 @@ describe("dibs top", () => {
     expect(await top.end()).toBe(EXIT.done);
   });
 
-  test("without a terminal it prints a plain table once, or a snapshot with --json", async () => {
+  test("dibs top without a terminal prints a plain table once, or a snapshot with --json", async () => {
     const folder = makeFolder();
     await (await storeIn(folder)).queue("emails").add(1);
     const plain = await dibs(folder, ["top"]);

@@ -277,7 +277,7 @@ describe.each(KINDS)("on a %s", (kind) => {
   });
 });
 
-test("what a verb names and does not exist is not found, with the nearest name", async () => {
+test("a queue, task or schedule that does not exist is not found, with the nearest name", async () => {
   const { folder, dibs: library } = await storeOf("file");
   await library.queue("emails").add(1);
   await library.schedule("nightly", { every: "1h" }, { queue: "emails" }).ready;

@@ -30,7 +30,7 @@ describe("answer budget", () => {
     expect(client.isIdle).toBe(true);
   });
 
-  test("one answer gets room, however large it is", () => {
+  test("a single answer gets room, however large it is", () => {
     const client = new AnswerBudget(bounds).client();
     expect(client.reserveNow(1_000)).toBeDefined();
     expect(client.reserveNow(0)).toBeUndefined();

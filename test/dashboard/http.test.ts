@@ -19,7 +19,7 @@ test("me says who the caller is and what it may do", async () => {
   });
 });
 
-test("where a token is needed, me answers a stranger only that", async () => {
+test("me tells a caller without a token only that one is needed", async () => {
   const { access, tokens } = makeTokens();
   const { token } = tokens.add("ada", ["read:shop.*"]);
   const { url } = await startDashboard({ access });

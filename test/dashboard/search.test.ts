@@ -15,7 +15,7 @@ test("a search box is understood word by word", () => {
   });
 });
 
-test("what cannot be understood is refused, with what is allowed", () => {
+test("a search that cannot be parsed is refused, with what is allowed", () => {
   expect(() => parseSearch("state:gone")).toThrow("state: takes scheduled, waiting");
   expect(() => parseSearch("older:soon")).toThrow("older:");
 });

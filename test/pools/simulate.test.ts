@@ -118,7 +118,7 @@ describe("latency mode", () => {
 });
 
 describe("cost mode", () => {
-  test("one day costs fewer worker-hours than in latency mode, at longer waits", () => {
+  test("a day in cost mode takes fewer worker-hours than in latency mode, at longer waits", () => {
     const load: Load = { kind: "daily", low: 0.02, high: 0.6 };
     const scenario = { load, duration: DAY_MS, service: { mean: 8_000, distribution: "lognormal" } as const };
     const latency = run(scenario, { max: 20, targetWait: "10s" }).summary;

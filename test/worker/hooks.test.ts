@@ -210,7 +210,7 @@ test("closing a store logs the failures that were only counted", async () => {
   ]);
 });
 
-test("without a logger, failures are on standard error", async () => {
+test("a worker without a logger writes failures to standard error", async () => {
   const error = vi.spyOn(console, "error").mockImplementation(() => {});
   onTestFinished(() => error.mockRestore());
   const dibs = await openStore("memory");

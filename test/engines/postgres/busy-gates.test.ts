@@ -83,14 +83,14 @@ async function withBusyGate(bring: (engine: Engine) => Promise<string>, due: str
   return { here, id, free: () => locking.query(`SELECT pg_advisory_unlock_all()`) };
 }
 
-test.each(KINDS)("where %s", async (_, bring, due) => {
+test.each(KINDS)("work of other queues continues while a gate is in use, where %s", async (_, bring, due) => {
   const { here } = await withBusyGate(bring, due);
   // Not without a pause: nothing is left that it could deal with.
   expect((await run(here, { verb: "housekeep" })).next).toBeGreaterThan(0);
   expect(await claimAll(here)).toHaveLength(1);
 });
 
-test("where tasks outlive their time", async () => {
+test("tasks past their time-to-live expire while the gate of another queue is in use", async () => {
   const due = `
     WITH early AS (
       UPDATE dibs.task SET expires_at = CASE WHEN queue = $1 THEN 1 ELSE 2 END RETURNING seq, expires_at)

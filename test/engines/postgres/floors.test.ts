@@ -370,7 +370,7 @@ test("a batch that waited for a raise lowers the new floor, at any isolation lev
   expect(await drain(queue)).toEqual([7]);
 });
 
-test("whoever raises them meanwhile, all that others add, fail and give back is found", async () => {
+test("tasks that are added, failed or released while another process raises floors are found", async () => {
   const { place, link, raise } = await setUp();
   const others = await Promise.all(Array.from({ length: 3 }, () => place.open()));
   const COUNT = 400;

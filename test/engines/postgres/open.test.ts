@@ -64,7 +64,7 @@ test.each(["Capital", "with space", "pg_own", "", "a;b"])("a schema called %j is
   await expect(openDibs("postgres://127.0.0.1:1/x", { schema })).rejects.toMatchObject({ code: "INVALID" });
 });
 
-test("where a publication is for all tables, housekeeping goes on", async () => {
+test("housekeeping continues on a database with a publication for all tables", async () => {
   const url = await freshDatabase(onTestFinished);
   const engine = await openPostgres({ url });
   onTestFinished(() => engine.close());
@@ -209,14 +209,14 @@ test.each([
   });
 });
 
-test("a comma in a password is none between hosts", async () => {
+test("a comma in a password does not separate hosts", async () => {
   const { url, open } = await ground();
   const address = new URL(url);
   address.password = "a,b";
   await open({}, address.href.replace("%2C", ","));
 });
 
-test("what listen is not is shown", async () => {
+test("an invalid `listen` option is shown in the error", async () => {
   const listen = "no" as unknown as boolean;
   await expect(openDibs("postgres://127.0.0.1:1/x", { listen })).rejects.toMatchObject({
     code: "INVALID",

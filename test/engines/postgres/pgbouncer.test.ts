@@ -138,7 +138,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     expect((await queue.stats()).depth).toMatchObject({ done: ids.size, ready: 0, claimed: 0, dead: 0 });
   });
 
-  test("where all of its connections are taken, a call waits for one", async () => {
+  test("a call waits for a connection of the pooler while all are in use", async () => {
     const { pooled, openPooled } = await setUp();
     const dibs = await openPooled();
     const queue = dibs.queue<number>("work");
@@ -203,7 +203,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     expect(link.ended).toBeUndefined();
   });
 
-  test("who does not say that it is there is refused before anything is made", async () => {
+  test("a pooler that the options do not name is refused before a schema is created", async () => {
     const { url, pooled } = await setUp();
     await expect(open(pooled)).rejects.toMatchObject({
       code: "INVALID",

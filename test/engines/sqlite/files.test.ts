@@ -111,7 +111,7 @@ describe("a store by a symbolic link", () => {
     expect(existsSync(join(folder, "link.db-wal"))).toBe(false);
   });
 
-  test("that leads to nothing is made where it leads to, for its owner alone", async () => {
+  test("a link to a missing file creates the store at its target, readable by its owner only", async () => {
     const folder = tempFolder();
     mkdirSync(join(folder, "data"));
     symlinkSync("data/real.db", join(folder, "link.db"));
@@ -122,7 +122,7 @@ describe("a store by a symbolic link", () => {
     expect(lstatSync(join(folder, "link.db")).isSymbolicLink()).toBe(true);
   });
 
-  test("that leads into a folder that is not there is refused in words", async () => {
+  test("a link into a missing folder is refused with a clear message", async () => {
     const folder = tempFolder();
     symlinkSync("missing/real.db", join(folder, "link.db"));
     await expect(openEngine({ path: join(folder, "link.db") })).rejects.toMatchObject({
@@ -130,7 +130,7 @@ describe("a store by a symbolic link", () => {
     });
   });
 
-  test("that leads to itself is refused in words", async () => {
+  test("a link to itself is refused with a clear message", async () => {
     const path = tempPath();
     symlinkSync(path, path);
     await expect(openEngine({ path })).rejects.toMatchObject({

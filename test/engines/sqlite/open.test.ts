@@ -128,7 +128,7 @@ describe("opening refuses, and says what to do:", () => {
   });
 });
 
-test("only its owner may read what a store holds", async () => {
+test("only the owner of a store may read its files", async () => {
   const path = tempPath();
   const engine = await openEngine({ path });
   await call(engine, { verb: "add", tasks: [newTask()] });

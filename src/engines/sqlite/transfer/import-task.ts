@@ -31,8 +31,8 @@ export function importTask(tx: Tx, record: TaskEntry): void {
   if (record.feedback !== undefined) keepStep(tx, seq, "feedback", "", record.feedback);
   for (const attempt of attemptRows(record)) writeAttempt(tx, seq, attempt);
   for (const line of record.log ?? []) appendLine(tx, seq, line);
-  const standing = { seq, queue, rank, pos: record.pos ?? seq };
-  stand(tx, record, standing);
+  const newState = { seq, queue, rank, pos: record.pos ?? seq };
+  writeState(tx, record, newState);
   tx.counters.count(queue, record.state, 1);
   if (WATCHED.has(record.state) && expiresAt !== null) tx.run(INSERT_TTL, expiresAt, seq);
 }
@@ -62,7 +62,7 @@ const INSERT_ENDED = `
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 const DEATH = `UPDATE run SET dead = dead + 1 WHERE id = (SELECT run FROM run_part WHERE task = ?)`;
 
-interface Standing {
+interface NewState {
   seq: number;
   queue: Queue;
   rank: number;
@@ -70,7 +70,7 @@ interface Standing {
 }
 
 /** Writes the row of its state. */
-function stand(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: Standing): void {
+function writeState(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: NewState): void {
   const { failures = 0, groupKey, blocksGroup = false, result = null } = record;
   switch (record.state) {
     case "ready": {
