@@ -1,5 +1,5 @@
 import type { QueuePolicy } from "../core/policy.ts";
-import type { DeadPattern, TaskState } from "../core/task.ts";
+import type { DeadPattern, TaskRecord, TaskState } from "../core/task.ts";
 import type { AlertKind } from "../pools/alert-rules.ts";
 
 /**
@@ -115,38 +115,10 @@ export interface SearchPage {
 }
 
 /** As in `GET v1/queues/{queue}/tasks`: a large payload is shortened, and `truncated` has its size. */
-export interface FoundTask {
-  id: string;
-  queue: string;
-  state: TaskState;
+export interface FoundTask extends Omit<TaskRecord, "data" | "result"> {
   data: unknown;
-  contentType: string;
   encoding?: "base64";
-  headers: Record<string, string>;
-  priority: number;
-  urgent: boolean;
-  groupKey: string | null;
-  idempotencyKey: string | null;
-  /** Of a task that was added with `unique`. */
-  uniqueKey?: string;
-  cost: number;
-  attempt: number;
-  maxAttempts: number;
-  createdAt: number;
-  dueAt: number | null;
-  waitsFor: string | null;
-  expiresAt: number | null;
-  worker: string | null;
-  startedAt: number | null;
-  endedAt: number | null;
-  cancelRequested: boolean;
   result: unknown;
-  progress: { value: number; note: string | null } | null;
-  error: { name: string; message: string; stack: string | null; fingerprint: string } | null;
-  run: { id: string; pipeline: string; stage: string; part: number[]; joins: boolean } | null;
-  /** What the attempt in progress has logged; not in lists. */
-  log?: { at: number; text: string }[];
-  truncated?: { data?: number; result?: number };
 }
 
 /** The dead letters of all queues, grouped: the most frequent first. */
@@ -203,18 +175,23 @@ export interface AuditPage {
   next: string | null;
 }
 
+/** An administrator's action, or a declaration that created or changed something. */
 export interface AuditEntry {
   at: number;
   /** The token's name. */
   by: string;
   verb: string;
+  /** A star: all queues. Absent if an id names the subject, and for tokens. */
   queue?: string;
+  /** An id. */
   task?: string;
+  /** An id. */
   run?: string;
   schedule?: string;
   pipeline?: string;
+  /** The name of a token that was created or revoked. */
   token?: string;
-  /** Nothing was done: the declaration differs from what is stored. */
+  /** A declaration that differs from the stored one, by a token that may not change it: nothing was done. */
   refused?: true;
 }
 

@@ -7,6 +7,7 @@ import { type Stage, stageQueue } from "../core/run.ts";
 import { taskNotFound } from "../core/task-not-found.ts";
 import { checkTopic, subscriptionQueue } from "../core/topic.ts";
 import { verificationQueue } from "../core/verification.ts";
+import type { AuditEntry } from "../dashboard/contract.ts";
 import { guardSchedules } from "./guard-schedules.ts";
 import { guardSupervision } from "./guard-supervision.ts";
 import type { Grant, Kind } from "./scopes.ts";
@@ -14,23 +15,8 @@ import { firstQueue, isMissing, queuesOf, Visibility } from "./visibility.ts";
 import { visibleEvents } from "./visible-events.ts";
 import { visiblePage } from "./visible-page.ts";
 
-/** An entry of the audit log: an administrator's action, or a declaration that created or changed something. */
-export interface AdminAction {
-  by: string;
-  verb: string;
-  /** A star: all queues. Absent if an id names the subject, and for tokens. */
-  queue?: string;
-  /** An id. */
-  task?: string;
-  /** An id. */
-  run?: string;
-  schedule?: string;
-  pipeline?: string;
-  /** The name of a token that was created or revoked. */
-  token?: string;
-  /** A declaration that differs from the stored one, by a token that may not change it: nothing was done. */
-  refused?: true;
-}
+/** An entry of the audit log, without its time. */
+export type AdminAction = Omit<AuditEntry, "at">;
 
 /**
  * The port restricted to what a grant allows. Doors give their callers only this port.
