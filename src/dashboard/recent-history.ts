@@ -51,7 +51,9 @@ export class RecentHistory {
         const recorded = ring.latest(step);
         if (recorded !== undefined) return ring.value(at, recorded);
         const minute = Math.floor((step * RECENT_STEP_MS - coarse.from) / coarse.step);
-        return coarse.series[name][minute] ?? null;
+        // The value of a minute describes its end: it says nothing about the time before the first step in it.
+        const isBegun = minute === Math.floor((ring.first * RECENT_STEP_MS - coarse.from) / coarse.step);
+        return isBegun ? null : (coarse.series[name][minute] ?? null);
       });
       return [name, values] as const;
     });
@@ -102,8 +104,11 @@ class Ring {
   readonly #values = new Float32Array(POINTS * HISTORY_SERIES.length);
   /** Which step each place holds. */
   readonly #steps = new Float64Array(POINTS).fill(-1);
+  /** The first step that was recorded. */
+  first = Number.POSITIVE_INFINITY;
 
   add(step: number, sample: Record<HistorySeries, number | null>): void {
+    this.first = Math.min(this.first, step);
     const place = step % POINTS;
     this.#steps[place] = step;
     for (const [at, name] of HISTORY_SERIES.entries())
