@@ -108,14 +108,20 @@ async function frames(
   await page.goto(url);
   await page.locator(".gauge, .table-row").first().waitFor();
   await sleep(2_000);
-  const before = await dibs.queue(BUSY).stats();
+  const doneBefore = await doneInWindow(dibs);
   const counted = (await page.evaluate(COUNT_FRAMES)) as { frames: number; ms: number; longest: number };
-  const { rates } = await dibs.queue(BUSY).stats();
+  // The traffic is younger than the window of the rates, so that nothing has left it.
+  const done = ((await doneInWindow(dibs)) - doneBefore) / (counted.ms / 1_000);
   say(
     `${what}: ${((counted.frames * 1_000) / counted.ms).toFixed(1)} frames/s, longest gap ${Math.round(counted.longest)} ms, ` +
-      `at ${Math.round(rates.donePerSecond)} tasks/s done (${Math.round(before.rates.donePerSecond)} before)`,
+      `about ${Math.round(done)} tasks/s done meanwhile`,
   );
   await context.close();
+}
+
+async function doneInWindow(dibs: Awaited<ReturnType<typeof open>>): Promise<number> {
+  const { donePerSecond, windowMs } = (await dibs.queue(BUSY).stats()).rates;
+  return (donePerSecond * windowMs) / 1_000;
 }
 
 const COUNT_FRAMES = `new Promise((resolve) => {
