@@ -1,7 +1,7 @@
 import { DibsError } from "../core/errors.ts";
 import type { DeclareOutcome } from "../core/policy.ts";
 import type { Port } from "../core/port.ts";
-import type { ScheduleRecord } from "../core/schedule.ts";
+import type { ScheduledTask, ScheduleRecord } from "../core/schedule.ts";
 import { show } from "../core/show.ts";
 import type { AdminAction } from "./guard.ts";
 import type { Grant } from "./scopes.ts";
@@ -52,11 +52,12 @@ export function guardSchedules(port: Port, grant: Grant, { audit, auditOutcome }
       if (typeof queue !== "string") return port.schedule(name, definition);
       const force = options?.force === true;
       grant.need([force ? "admin" : "add"], [queue]);
-      return port.schedule(name, definition, {
+      const record = await port.schedule(name, definition, {
         force,
         mayChange: (before) => mayDefine(name, before, force) && grant.allows("admin", queue),
         onOutcome: auditOutcome({ verb: "schedule", queue, schedule: name }),
       });
+      return grant.allows("read", record.task.queue) ? record : withoutOthers(record, definition.task);
     },
     pauseSchedule: async (name, paused) =>
       asAdmin({ verb: paused ? "pause" : "resume", schedule: name }, (options) =>
@@ -67,4 +68,12 @@ export function guardSchedules(port: Port, grant: Grant, { audit, auditOutcome }
     fireSchedule: async (name) =>
       asAdmin({ verb: "fire", schedule: name }, (options) => port.fireSchedule(name, options)),
   };
+}
+
+/** The stored task may be that of another caller: a token that may not read it gets only what it sent itself. */
+function withoutOthers(record: ScheduleRecord, given: ScheduledTask): ScheduleRecord {
+  const { task } = record;
+  const isOwn =
+    task.data === given.data && JSON.stringify(task.headers ?? {}) === JSON.stringify(given.headers ?? {});
+  return isOwn ? record : { ...record, task: { queue: task.queue, data: "null" } };
 }

@@ -413,6 +413,24 @@ describe("schedules belong to their queue", () => {
     expect((await port.schedules()).items).toEqual([]);
   });
 
+  test("a token that may not read a queue gets no payload of its schedules, except its own", async () => {
+    const { store, openAs } = await setUp();
+    const port = await openAs("add:mine");
+    const secret = { ...task("mine"), data: '"secret"', headers: { note: "secret" } };
+    await store.schedule("s", { ...every("mine"), task: secret }, { force: true });
+    expect(JSON.stringify(await port.schedule("s", every("mine")))).not.toContain("secret");
+    const guess = { ...secret, headers: {} };
+    expect(await port.schedule("s", { ...every("mine"), task: guess })).toMatchObject({
+      task: { data: "null" },
+    });
+    const own = { ...task("mine"), data: '"own"' };
+    expect(await port.schedule("t", { ...every("mine"), task: own })).toMatchObject({
+      task: { data: '"own"' },
+    });
+    const reader = await openAs("add:mine", "read:mine");
+    expect(await reader.schedule("s", every("mine"))).toMatchObject({ task: { data: '"secret"' } });
+  });
+
   test("a schedule is paused and removed with admin on its queue, and that is audited", async () => {
     const { store, openAs, actions } = await setUp();
     await store.schedule("s", every("mine"));
