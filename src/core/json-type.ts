@@ -30,5 +30,10 @@ type Refused =
   | ArrayBuffer
   | ArrayBufferView;
 
-/** What may be stored as a payload: JSON has no undefined. For a queue without data use `null`. */
+/**
+ * What may be stored as a payload: JSON has no undefined. For a queue without data use `null`. A `Map`, a class or a
+ * bigint compiles and is refused when it is stored. A type that excludes them depends on a condition on `T`, and inside a
+ * generic function the compiler accepts a `T` only where both outcomes of the condition accept it: code such as
+ * `<T extends {}>(queue: Queue<T>, data: T) => queue.add(data)` would not compile.
+ */
 export type Payload<T> = unknown extends T ? T : T & ({} | null);

@@ -359,6 +359,7 @@ describe("bad requests are refused with a problem document", () => {
     ["a bad name", "POST", "/v1/queues/a%20b/tasks", { data: 1 }, 400, "INVALID"],
     ["too long a wait", "POST", "/v1/queues/q/claims", { wait: "2m" }, 400, "INVALID"],
     ["an invalid fence", "POST", "/v1/claims/x/y/release", undefined, 400, "INVALID"],
+    ["a malformed id", "POST", "/v1/claims/x/1/ack", {}, 400, "INVALID"],
     [
       "an unknown task",
       "GET",
