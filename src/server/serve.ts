@@ -16,6 +16,7 @@ import type { Me } from "../dashboard/contract.ts";
 import { Dashboard } from "../dashboard/dashboard.ts";
 import { DemoControl, type RunningDemo } from "../dashboard/demo-control.ts";
 import { Access } from "./access.ts";
+import { boundHeap } from "./bound-heap.ts";
 import type { Config } from "./config.ts";
 import { Server, type ServerOptions } from "./server.ts";
 import { Tokens, tokensPathOf } from "./tokens.ts";
@@ -39,6 +40,7 @@ export async function serve(config: Config): Promise<Serving> {
     throw invalid(
       `--url names the store to serve, a file or postgres://…; ${showAddress(config.url)} is a server itself.`,
     );
+  boundHeap();
   const log = pino({ level: config.logLevel, base: { name: "dibs" } }, pino.destination(2));
   const logger: Logger = {
     warn: (message, details) => log.warn(details ?? {}, message),

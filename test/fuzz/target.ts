@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { openPort } from "../../src/api/open.ts";
 import type { Port } from "../../src/core/port.ts";
 import { Access } from "../../src/server/access.ts";
+import { boundHeap } from "../../src/server/bound-heap.ts";
 import { Tokens } from "../../src/server/tokens.ts";
 import { startServer } from "../server/start.ts";
 import { isCanary, plantCanaries } from "./canaries.ts";
@@ -23,6 +24,8 @@ const SCOPES: Record<string, string[]> = {
   agent: on("add", "work", "read"),
 };
 
+// As `dibs serve` does.
+boundHeap();
 const store = await openPort(url, schema === undefined ? {} : { schema });
 const canaries = await plantCanaries(store);
 const tokens = new Tokens(join(folder, "tokens.json"));
