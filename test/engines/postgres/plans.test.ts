@@ -64,7 +64,7 @@ const UNSTEADY: [sql: RegExp, reason: string][] = [
 /** Statements that a tour could come to miss. */
 const SEEN: [table: string, sql: RegExp][] = [
   ["inbox", /FOR UPDATE SKIP LOCKED\s+\), passed/],
-  ["inbox", /ARRAY .* queue = ANY .* FOR UPDATE\)/s],
+  ["inbox", /ARRAY .* queue = ANY .* FOR UPDATE NOWAIT\)/s],
   ["claim", /settled AS \(.* word\.result/s],
   ["claim", /settled AS \(.* NULL AS result/s],
 ];

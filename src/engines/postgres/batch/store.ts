@@ -81,7 +81,7 @@ export class PostgresStore {
 
   /** Retries after conflicts. */
   async #persist(ops: readonly Op[], options: RunOptions, course: Course): Promise<BatchResult> {
-    const locks: Locks = { gates: [], runs: [], claim: null, exclusive: false };
+    let locks: Locks = { gates: [], exclusive: false, runs: [], rows: null, before: null };
     let isFollowed = false;
     const onSent = (): void => {
       isFollowed = true;
@@ -89,13 +89,14 @@ export class PostgresStore {
     };
     for (let tries = 1; ; tries++) {
       try {
+        if (locks.before) await this.#tx.waitFor(locks.before);
         return await this.#once(ops, { ...options, onSent }, { ...course, locks });
       } catch (error) {
         // The next batch has begun on this connection: a retry would be inside its transaction.
         if (isFollowed) throw error;
         if (error instanceof LocksNeeded) {
-          // Each try waits for one lock more, so this ends.
-          Object.assign(locks, error.locks);
+          // Each try waits for the transaction that was in its way.
+          locks = error.and(locks);
           tries = 0;
         } else if (error instanceof NoIncarnation && tries < TRIES) {
           await beginIncarnation(this.link);
@@ -127,7 +128,7 @@ export class PostgresStore {
         exclusive: locks.exclusive || (await isExclusive(tx, ops)),
         gates: isReading ? [] : [...new Set([...locks.gates, ...gatesOf(tx, ops)])],
         runs: isReading ? NO_RUNS : runsNeeded(tx, ops, locks.runs),
-        claim: locks.claim,
+        rows: locks.rows,
         hint,
         ahead: () => sendAhead(tx, ops),
       });

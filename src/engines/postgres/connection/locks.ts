@@ -2,17 +2,22 @@ import { createHash } from "node:crypto";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * The lock order of every transaction that writes:
+ * The lock order of every transaction that writes (docs/decisions/0027):
  *
  * 1. gates of queues with limits, by queue (`gateLock`)
  * 2. the catalogue, shared or exclusively (`catalogueLock`)
- * 3. rows of `dibs.run`, by id (run-locks.ts)
- * 4. the claim of one task that another transaction settles (take-out.ts)
- * 5. rows of sessions, groups (`dibs.lane`), tasks and keys, each set in the order of its key
+ * 3. rows of `dibs.run`, by id (flows/run-locks.ts)
+ * 4. rows of tasks in their states, of `session`, `document` and `store`, and of keys that exist, by statement and values
+ * 5. keys, groups and documents that it inserts, by kind and name (transaction/insert-order.ts)
+ * 6. the numbers of events (`eventLock`), right before the commit
  *
- * A transaction waits for the first four only when it begins. Later it only tries them: if another transaction holds one,
- * the batch is rolled back and starts again with a wait for it (`LocksNeeded`), and a sweep skips the task. A transaction
- * that changes the state of a task of a run holds the run before it waits for a row of the task.
+ * A transaction waits for the first four only when it begins. Later it only tries them: if another transaction
+ * holds one, the batch is rolled back and starts again with a wait for it (`LocksNeeded`), and a sweep skips the task
+ * (SKIP LOCKED). It waits for the fifth kind in the middle, in their order; out of their order it only tries them too.
+ *
+ * So a transaction for which others wait at their beginning always gets on, and no cycle is possible. Two exceptions wait
+ * for rows of the fourth kind: acks in bulk, for claims, while the transaction has inserted nothing of the fifth kind
+ * (verbs/settle-together.ts), and a claim, for its own session.
  */
 
 /**

@@ -173,7 +173,7 @@ const LOSE = `
 // A join changes these rows too. Without the lock, a row that was found before the join would be skipped.
 const LOCK_PARTS = `
   SELECT 1 FROM (SELECT task FROM unnest($1::int8[]) AS listed (task) ORDER BY task) AS wanted
-  CROSS JOIN ${lookUp("run_part", { task: "wanted.task" }, { columns: "1", lock: "FOR UPDATE" })}`;
+  CROSS JOIN ${lookUp("run_part", { task: "wanted.task" }, { columns: "1", lock: "FOR UPDATE NOWAIT" })}`;
 /** Ended tasks are about to be deleted: their runs keep a record of their ends. */
 const KEEP_ENDS = `
   UPDATE dibs.run_part SET state = ended.state, started_at = coalesce(ended.started_at, ${LAST_START}),
@@ -189,7 +189,10 @@ const REVIVALS = `
 
 /** Before the rows of `ended` are deleted. */
 export function keepEnds(tx: Tx, seqs: readonly number[]): void {
-  if (seqs.length > 0) for (const sql of [LOCK_PARTS, KEEP_ENDS]) tx.send(sql, numbers(seqs));
+  if (seqs.length === 0) return;
+  const values = [numbers(seqs)];
+  tx.sendAtOnce(LOCK_PARTS, values, { sql: LOCK_PARTS, values });
+  tx.send(KEEP_ENDS, ...values);
 }
 
 /** Tasks are deleted, while their ledgers still exist. Returns the runs that can have no result any more. */

@@ -44,10 +44,10 @@ function roomIn({ queue, key, holders, line }: Lane): number {
 
 const OF_LANE = (where = ""): string => `
     SELECT task, pos, rank, failures FROM dibs.waiting
-    WHERE queue = $1 AND group_key = wanted.key COLLATE "C" ${where} ORDER BY pos LIMIT wanted.most FOR UPDATE`;
+    WHERE queue = $1 AND group_key = wanted.key COLLATE "C" ${where} ORDER BY pos LIMIT wanted.most FOR UPDATE NOWAIT`;
 const FIRST = (waiting: string): string => `
   SELECT wanted.key, waiting.task, waiting.pos, waiting.rank, waiting.failures, task.cost, true AS waits, false AS "isPromoted"
-  FROM unnest($2::text[], $3::int4[]) AS wanted (key, most)
+  FROM (SELECT * FROM unnest($2::text[], $3::int4[]) AS listed (key, most) ORDER BY key COLLATE "C") AS wanted
   CROSS JOIN LATERAL (${waiting}) AS waiting
   CROSS JOIN ${TASK_OF("waiting")}`;
 const FIRST_WAITING = FIRST(OF_LANE());
@@ -59,12 +59,9 @@ const FIRST_URGENT_WAITING = FIRST(`
 async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promise<Map<string, Waiter[]>> {
   const open = lanes.filter((lane) => roomIn(lane) > 0);
   if (open.length === 0) return new Map();
-  const rows = await tx.all<Waiter>(
-    putsUrgentFirst(queue.policy) ? FIRST_URGENT_WAITING : FIRST_WAITING,
-    queue.id,
-    open.map(({ key }) => key),
-    numbers(open.map(roomIn)),
-  );
+  const sql = putsUrgentFirst(queue.policy) ? FIRST_URGENT_WAITING : FIRST_WAITING;
+  const values = [queue.id, open.map(({ key }) => key), numbers(open.map(roomIn))];
+  const rows = await tx.lock<Waiter>(sql, values);
   rows.sort(groupOrder(queue.policy));
   return Map.groupBy(rows, ({ key }) => key);
 }
@@ -233,6 +230,8 @@ export async function leaveLane(tx: Tx, queue: Queue, key: string): Promise<void
   await fillLanes(tx, queue, [key]);
 }
 
+const IN_LANE = (table: string): string =>
+  `SELECT 1 FROM dibs.${table} WHERE queue = $1 AND group_key = $2 ORDER BY task FOR UPDATE NOWAIT`;
 const OUT_OF_LINE = (table: string): string => `
   DELETE FROM dibs.${table} WHERE queue = $1 AND group_key = $2 RETURNING task, rank, failures`;
 const WAIT_AGAIN = `
@@ -248,8 +247,10 @@ export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number)
   lane.changed = true;
   const rows: { task: number; rank: number; failures: number }[] = [];
   // `ready` last: tasks of `ready_elsewhere` move there without the gate, and are found there then.
-  for (const table of ["ready_elsewhere", "ready_sticky", "ready"])
+  for (const table of ["ready_elsewhere", "ready_sticky", "ready"]) {
+    await tx.lock(IN_LANE(table), [queue.id, key]);
     rows.push(...(await tx.take<(typeof rows)[0]>(OUT_OF_LINE(table), queue.id, key)));
+  }
   if (rows.length === 0) return;
   tx.send(
     WAIT_AGAIN,

@@ -1,4 +1,5 @@
 import { deleteEach, lookUp } from "../statements/look-up.ts";
+import type { InsertPlace } from "../transaction/insert-order.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 export interface Lane {
@@ -13,8 +14,7 @@ export const LISTED_LANES = `
 /** WHERE clause that finds the row of a lane of the list `wanted`. */
 export const IS_LISTED = `lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"`;
 
-// Inserts the lanes that do not exist, and locks the others FOR SHARE. In one order everywhere, so that two
-// transactions do not wait for each other.
+// Inserts the lanes that do not exist, and locks the others FOR SHARE. In one order everywhere (insert-order.ts).
 const TAKE = `
   WITH wanted AS MATERIALIZED (${LISTED_LANES}
   ), taken AS (
@@ -46,7 +46,8 @@ export async function takeLanes(tx: Tx, lanes: Lane[]): Promise<{ taken: Lane[] 
   const taken = lanes.filter((lane) => tx.batch.idleLanes.delete(laneName(lane)));
   let open = taken.length > 0 ? lanes.filter((lane) => !taken.includes(lane)) : lanes;
   while (open.length > 0) {
-    const rows = await tx.all<LaneRow & { taken: boolean }>(TAKE, ...laneColumns(open));
+    const answer = await tx.insert(placesOf(open), TAKE, ...laneColumns(open));
+    const rows = answer.rows as (LaneRow & { taken: boolean })[];
     for (const row of rows) if (row.taken) taken.push(laneFrom(row));
     // A lane that another transaction inserted or deleted meanwhile is in neither list.
     const known = new Set(rows.map((row) => laneName(laneFrom(row))));
@@ -54,6 +55,11 @@ export async function takeLanes(tx: Tx, lanes: Lane[]): Promise<{ taken: Lane[] 
   }
   if (taken.length > 0) tx.noteWrite();
   return { taken };
+}
+
+/** For the order of inserts. */
+export function placesOf(lanes: readonly Lane[]): () => InsertPlace[] {
+  return () => lanes.map(({ queue, groupKey }) => ({ kind: "lane", of: queue, name: groupKey }));
 }
 
 export function laneName({ queue, groupKey }: Lane): string {

@@ -78,7 +78,7 @@ const LANES = `
   SELECT lane.group_key, holders, session, meter, held_until, wake_at,
     CASE WHEN $3::bool THEN ${["ready", "ready_elsewhere", "ready_sticky"].map(IN_LINE).join(" + ")} ELSE 0 END::int4 AS line
   FROM (SELECT key FROM unnest($2::text[]) AS listed (key) ORDER BY key COLLATE "C") AS wanted
-  CROSS JOIN ${lookUp("lane", `lane.queue = $1 AND lane.group_key = wanted.key COLLATE "C"`, { lock: "FOR UPDATE" })}`;
+  CROSS JOIN ${lookUp("lane", `lane.queue = $1 AND lane.group_key = wanted.key COLLATE "C"`, { lock: "FOR UPDATE NOWAIT" })}`;
 const WRITE_LANES = `
   UPDATE dibs.lane SET holders = each.holders, session = each.session, meter = each.meter, held_until = each.held_until,
     wake_at = each.wake_at
@@ -150,7 +150,7 @@ export class Limits {
     if (missing.length > 0) {
       await this.hold(queue);
       this.#tx.send(MAKE_LANES, queue.id, missing);
-      for (const row of await this.#tx.all<LaneRow>(LANES, queue.id, missing, countsLine(queue))) {
+      for (const row of await this.#tx.lock<LaneRow>(LANES, [queue.id, missing, countsLine(queue)])) {
         const lane: Lane = {
           ...gateFrom(row),
           ...{ queue, key: row.group_key, holders: row.holders, line: row.line, session: row.session },

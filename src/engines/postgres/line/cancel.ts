@@ -4,7 +4,7 @@ import type { Tx } from "../transaction/tx.ts";
 import { findBySeq } from "./find-task.ts";
 import { end, endCancelled } from "./line.ts";
 import { notify } from "./notices.ts";
-import { lockPlace, takeOut, tryClaim } from "./take-out.ts";
+import { lockClaim, lockPlace, takeOut } from "./take-out.ts";
 
 /**
  * Cancels tasks. The verb `cancel` calls it, and everything that can end a run. The end of a task can end its run, which
@@ -20,7 +20,7 @@ export async function cancelTask(tx: Tx, seq: number): Promise<{ state: TaskStat
     if (!task) return { state: "cancelled" };
     const { place } = task;
     if (place.state === "claimed") {
-      const claim = await tryClaim(tx, task.seq, place.held.fence);
+      const claim = await lockClaim(tx, task.seq, place.held.fence);
       // It was settled between the two statements, so it is in another state now.
       if (!claim) continue;
       if (!claim.cancelled) {

@@ -132,16 +132,16 @@ interface PromotedRow extends LaneRow {
   failures: number;
 }
 
-// Rows are locked in one order everywhere, also by a purge. A task that has failed may have to avoid workers: it stepped
-// aside, or was imported.
-const PROMOTE_FIRST = `
-  WITH next AS MATERIALIZED (
+const FIRST_OF_LANES = `
     SELECT first.place
     FROM (${LISTED_LANES}) AS wanted
     CROSS JOIN LATERAL (
       SELECT ctid AS place FROM dibs.waiting
       WHERE waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C"
-      ORDER BY pos LIMIT 1 FOR UPDATE) AS first
+      ORDER BY pos LIMIT 1 FOR UPDATE NOWAIT) AS first`;
+// A task that has failed may have to avoid workers: it stepped aside, or was imported.
+const PROMOTE_FIRST = `
+  WITH next AS MATERIALIZED (${FIRST_OF_LANES}
   ), promoted AS (
     DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (SELECT place FROM next))
     RETURNING queue, group_key, rank, pos, task, failures
@@ -152,7 +152,9 @@ const PROMOTE_FIRST = `
 
 /** The first waiting task of each group enters the line, in queues without limits. Returns the groups without one. */
 export async function promoteFirst(tx: Tx, lanes: readonly Lane[]): Promise<Lane[]> {
-  const rows = await tx.take<PromotedRow>(PROMOTE_FIRST, ...laneColumns(lanes));
+  const values = laneColumns(lanes);
+  const rows = await tx.lock<PromotedRow>(PROMOTE_FIRST, values, { sql: FIRST_OF_LANES, values });
+  if (rows.length > 0) tx.noteWrite();
   const promoted = new Set(rows.map((row) => laneName(laneFrom(row))));
   const tasks = rows.map(({ task: seq, rank, pos, failures, ...row }) => {
     return { queue: tx.queues.of(row.queue), rank, pos, seq, failures, special: true };

@@ -7,6 +7,7 @@ import {
   laneName,
   type LaneRow,
   lanesListed,
+  placesOf,
 } from "../limits/lanes.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -43,6 +44,7 @@ export async function forgetIdleLanes(tx: Tx): Promise<void> {
   const lanes = [...tx.batch.idleLanes.values()];
   tx.batch.idleLanes.clear();
   const locked = (await tx.all<LaneRow>(LOCK, ...laneColumns(lanes))).map(laneFrom);
+  if (locked.length > 0) tx.batch.inserts.comeNext(placesOf(locked));
   // Transactions that added behind the old head before the lock have committed, so their tasks are visible now.
   const idle = locked.length > 0 ? await promoteFirst(tx, locked) : [];
   if (idle.length > 0) tx.put(DELETE_LANES, ...laneColumns(idle));

@@ -2,7 +2,6 @@ import { claimLost } from "../../../core/errors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Held, TransitionTask } from "./line.ts";
 import { TASK_OF } from "../statements/look-up.ts";
-import { LocksNeeded } from "../connection/batch-conflicts.ts";
 import { RANK } from "../statements/rank.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -33,10 +32,10 @@ export interface ClaimRow extends HeadRow {
 
 const OF_TASK = `seq, created_at, urgent, priority, pos, group_key, expires_at, max_attempts, cost, idempotency_key`;
 
-/** Statement that reads claims with their tasks. `lock` says whether it waits for locks or skips locked rows. */
+/** Statement that reads claims with their tasks. `lock` says whether it fails because of locked rows or skips them. */
 export function selectClaims(
   where: string,
-  lock: "FOR UPDATE OF claim" | "FOR UPDATE OF claim SKIP LOCKED",
+  lock: "FOR UPDATE OF claim NOWAIT" | "FOR UPDATE OF claim SKIP LOCKED",
 ): string {
   return `
   SELECT claim.task, claim.queue, claim.failures, claim.fence, claim.started_at, claim.cancelled, claim.session,
@@ -75,25 +74,14 @@ export function heldFrom(tx: Tx, row: ClaimRow): Held {
   };
 }
 
-// A fence is given out once, so it alone identifies the claim. The lock keeps the claim until the commit. It skips
-// locked rows: the other transaction may wait for rows of this one (locks.ts).
+// A fence is given out once, so it alone identifies the claim. The lock keeps the claim until the commit.
 const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF claim SKIP LOCKED");
-const IS_CLAIMED = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2`;
 
 /** The claim, locked, if the fence is valid. Everything that a holder does is checked here. */
 export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held> {
   const place = tx.place(id);
   if (!place || !Number.isSafeInteger(fence)) throw claimLost(id, fence);
-  const row = await tx.get<ClaimRow>(HELD, place.seq, fence);
-  if (row) return heldFrom(tx, row);
-  await checkNotLocked(tx, place.seq, fence);
-  throw claimLost(id, fence);
-}
-
-/**
- * For a claim that could not be locked: if it exists, another transaction holds it, and the batch starts again with a
- * wait for it.
- */
-export async function checkNotLocked(tx: Tx, seq: number, fence: number): Promise<void> {
-  if (await tx.get(IS_CLAIMED, seq, fence)) throw new LocksNeeded({ claim: seq });
+  const row = await tx.lockOne<ClaimRow>(HELD, place.seq, fence);
+  if (!row) throw claimLost(id, fence);
+  return heldFrom(tx, row);
 }

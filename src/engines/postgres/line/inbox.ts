@@ -52,7 +52,7 @@ const takeEntries = (mine: string): string => `
     EXISTS ${rowsBy("run_part", { task: "taken.task" }, { columns: "1" })} AS of_run
   FROM taken LEFT JOIN ${TASK_OF("taken")} ON true ORDER BY taken.n`;
 /** Skips entries that another batch has locked, and later entries of the same group: a group keeps its order. */
-const TAKE_FREE = takeEntries(`
+const FREE = `
   WITH free AS MATERIALIZED (
     SELECT ctid AS place, n, task, queue, group_key FROM dibs.inbox
     WHERE n = ANY (ARRAY (${first("queue <> ALL ($2::int4[])")}))
@@ -63,16 +63,14 @@ const TAKE_FREE = takeEntries(`
   )
   SELECT inbox.place FROM free AS inbox ${WITH_TASK}
   WHERE NOT EXISTS (
-    SELECT 1 FROM passed WHERE passed.queue = inbox.queue AND passed.group_key = ${GROUP} AND passed.n < inbox.n)`);
-/** Waits for entries that another batch has locked. */
-const TAKE_ALL = takeEntries(
-  `SELECT ctid AS place FROM dibs.inbox WHERE n = ANY (ARRAY (${first("queue = ANY ($2::int4[])")})) ORDER BY n FOR UPDATE`,
-);
-/** As TAKE_ALL, and ignores the inbox floor. */
-const TAKE_FROM_FRONT = takeEntries(
-  `SELECT ctid AS place FROM dibs.inbox WHERE n = ANY (ARRAY (
-    SELECT n FROM dibs.inbox WHERE queue = ANY ($2::int4[]) ORDER BY n LIMIT $1)) ORDER BY n FOR UPDATE`,
-);
+    SELECT 1 FROM passed WHERE passed.queue = inbox.queue AND passed.group_key = ${GROUP} AND passed.n < inbox.n)`;
+const listed = (entries: string): string =>
+  `SELECT ctid AS place FROM dibs.inbox WHERE n = ANY (ARRAY (${entries})) ORDER BY n FOR UPDATE NOWAIT`;
+/** All entries, those too that another batch has locked. */
+const ALL = listed(first("queue = ANY ($2::int4[])"));
+/** As ALL, and ignores the inbox floor. */
+const FROM_FRONT = listed(`SELECT n FROM dibs.inbox WHERE queue = ANY ($2::int4[]) ORDER BY n LIMIT $1`);
+const TAKE = new Map([FREE, ALL, FROM_FRONT].map((entries) => [entries, takeEntries(entries)]));
 const QUEUES = `SELECT DISTINCT queue FROM (${inboxEntries("queue")}) AS entry`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
 
@@ -94,12 +92,12 @@ export async function processInbox(tx: Tx, ops: readonly Op[]): Promise<void> {
   const grouped = ops.flatMap(additions).filter(({ groupKey }) => groupKey !== undefined);
   // What is added to a group comes behind what was committed to it before.
   if (grouped.length > 0) await processInboxOf(tx, await queuesOf(tx, grouped));
-  await processSome(tx, TAKE_FREE, tx.queues.hasLimits ? await busyQueues(tx) : []);
+  await processSome(tx, FREE, tx.queues.hasLimits ? await busyQueues(tx) : []);
 }
 
 /** All entries of these queues. */
 export async function processInboxOf(tx: Tx, queues: readonly number[]): Promise<void> {
-  while ((await processSome(tx, TAKE_ALL, queues)) === MOST);
+  while ((await processSome(tx, ALL, queues)) === MOST);
 }
 
 /**
@@ -107,7 +105,7 @@ export async function processInboxOf(tx: Tx, queues: readonly number[]): Promise
  * must not happen (floors.ts). It removes the floor, so that other entries below it are found again.
  */
 export async function processInboxFromFront(tx: Tx, queues: readonly number[]): Promise<void> {
-  while ((await processSome(tx, TAKE_FROM_FRONT, queues)) === MOST);
+  while ((await processSome(tx, FROM_FRONT, queues)) === MOST);
   tx.send(DROP_INBOX_FLOOR);
 }
 
@@ -145,8 +143,10 @@ async function busyQueues(tx: Tx): Promise<number[]> {
 }
 
 /** Returns the number of entries. */
-async function processSome(tx: Tx, sql: string, queues: readonly number[]): Promise<number> {
-  const rows = await tx.take<InboxRow>(sql, MOST, queues);
+async function processSome(tx: Tx, entries: string, queues: readonly number[]): Promise<number> {
+  const values = [MOST, queues];
+  const rows = (await tx.attempt(TAKE.get(entries)!, values, { sql: entries, values })).rows as InboxRow[];
+  if (rows.length > 0) tx.noteWrite();
   // A queue may have been made after this batch read the queues.
   await tx.queues.load(rows.map(({ queue }) => queue));
   const known = rows.filter((row) => tx.queues.ifAny(row.queue));

@@ -2,7 +2,6 @@ import type { DibsEvent } from "../../../core/events.ts";
 import { countAttempt, type Failure } from "../../../core/attempt-outcome.ts";
 import type { ExpiryReason } from "../../../core/expired-to.ts";
 import { fingerprint } from "../../../core/fingerprint.ts";
-import { keyExpiresAt } from "../../../core/idempotency.ts";
 import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../../core/task.ts";
 import {
   afterFailure,
@@ -15,6 +14,7 @@ import {
 import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/verification.ts";
 import { enterLine } from "./enter-line.ts";
 import { freeGroups } from "./free-groups.ts";
+import { endKey } from "./keys.ts";
 import { correctCost } from "../limits/gates.ts";
 import { askedBy } from "./verifying-tasks.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
@@ -274,16 +274,11 @@ export async function endDone(tx: Tx, task: Held, result: Body | null): Promise<
   return "done";
 }
 
-const END_KEY = `
-  UPDATE dibs.idempotency SET forget_at = $1, state = $2 WHERE queue = $3 AND key = $4 AND task = $5`;
-
 /** What follows every end: counters, steps, key, events, group, run. */
 async function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string): Promise<void> {
   tx.counters.count(task.queue, state, 1);
   if (!keepsSteps(state) && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
-  if (task.key !== null) {
-    tx.send(END_KEY, keyExpiresAt(tx.now), state, task.queue.id, task.key, task.seq);
-  }
+  if (task.key !== null) endKey(tx, { queue: task.queue.id, key: task.key, task: task.seq }, state);
   tx.batch.hint.ended = true;
   if (tx.events.listeners > 0) {
     announceTask(tx, `task.${state}`, task, {

@@ -2,6 +2,7 @@ import { isVerificationQueue } from "../../../core/verification.ts";
 import { cancelRuns } from "./cancel.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import type { Found } from "./find-task.ts";
+import { deleteKey } from "./keys.ts";
 import { loseParts } from "../flows/runs.ts";
 import { DELETE_LOG } from "../flows/log.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
@@ -10,7 +11,6 @@ import type { Tx } from "../transaction/tx.ts";
 
 const DELETE_TASK = `DELETE FROM dibs.task WHERE seq = $1`;
 const DELETE_LEDGER = `DELETE FROM dibs.attempt WHERE task = $1`;
-const DELETE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3`;
 
 /**
  * Deletes a task that is purged, discarded or dropped, with its ledger, and frees its key. Returns false if another
@@ -29,7 +29,7 @@ export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   tx.send(DELETE_LEDGER, task.seq);
   tx.send(DELETE_LOG, task.seq);
   tx.send(DELETE_STEPS, task.seq);
-  if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
+  if (task.key !== null) deleteKey(tx, { queue: task.queue.id, key: task.key, task: task.seq });
   if (task.blocksGroup) await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
   await cancelRuns(tx, runs);

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from "node:util";
-import { checkNotLocked } from "./held.ts";
 import { DELETE_STEPPED_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
 import { type Line, LINE_KEY } from "./enter-line.ts";
@@ -26,33 +25,27 @@ const FREE_SCHEDULED = `
 const FREE_WAITING = `
   DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (
     SELECT ctid FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE SKIP LOCKED))`;
-const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", IN_SCHEDULE, AS_FOUND)}`;
+const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", IN_SCHEDULE)}`;
 const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
 const DELETE_ENDED = `DELETE FROM dibs.ended WHERE ${isRowBy("ended", { task: "$1::int8" })}`;
 const DELETE_DEAD = `DELETE FROM dibs.dead WHERE ${isRowBy("dead", { task: "$1::int8" })}`;
-const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })} AND fence = $2`;
-const TRY_CLAIM = `SELECT cancelled FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE SKIP LOCKED`;
-const LOCK_VERIFYING = rowsBy(
-  "verifying",
-  { task: "$1::int8" },
-  { columns: "1", also: "fence = $2", lock: "FOR UPDATE" },
-);
-const LOCK_IN_LINE = IN_LINE((table) => rowsBy(table, LINE_KEY, { columns: "1", lock: "FOR UPDATE" }));
-const LOCK_SCHEDULED = rowsBy("scheduled", IN_SCHEDULE, { columns: "1", also: AS_FOUND, lock: "FOR UPDATE" });
-const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
+const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })}`;
+const LOCK_CLAIM = `SELECT cancelled FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE SKIP LOCKED`;
+const ROW = { columns: "1", lock: "FOR UPDATE SKIP LOCKED" } as const;
+const LOCK_VERIFYING = rowsBy("verifying", { task: "$1::int8" }, { ...ROW, also: "fence = $2" });
+const LOCK_IN_LINE = IN_LINE((table) => rowsBy(table, LINE_KEY, ROW));
+const LOCK_SCHEDULED = rowsBy("scheduled", IN_SCHEDULE, { ...ROW, also: AS_FOUND });
+const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE SKIP LOCKED`;
+const LOCK_DEAD = rowsBy("dead", { task: "$1::int8" }, ROW);
+const LOCK_ENDED = rowsBy("ended", { task: "$1::int8" }, ROW);
 
-/**
- * Locks a claim, unless another transaction has it locked; undefined if the claim is gone. It throws if it would have
- * to wait: the batch starts again, and waits at its beginning (locks.ts).
- */
-export async function tryClaim(
+/** Locks a claim until the commit; undefined if the claim is gone. */
+export async function lockClaim(
   tx: Tx,
   seq: number,
   fence: number,
 ): Promise<{ cancelled: boolean } | undefined> {
-  const claim = await tx.get<{ cancelled: boolean }>(TRY_CLAIM, seq, fence);
-  if (!claim) await checkNotLocked(tx, seq, fence);
-  return claim;
+  return tx.lockOne<{ cancelled: boolean }>(LOCK_CLAIM, seq, fence);
 }
 
 /** The signal that it waits for, as stored. */
@@ -60,7 +53,7 @@ export function signalOf(place: Place): string | null {
   return place.state === "parked" ? toText(place.signal) : null;
 }
 
-/** Locks the row of a pending task until the commit. Undefined if the task has moved since it was found. */
+/** Locks the row of a task in its state until the commit. False if the task has moved since it was found. */
 export async function lockPlace(tx: Tx, task: Found): Promise<boolean> {
   return (await lockedRow(tx, task)) !== undefined;
 }
@@ -68,31 +61,31 @@ export async function lockPlace(tx: Tx, task: Found): Promise<boolean> {
 function lockedRow(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<unknown> {
   switch (place.state) {
     case "claimed":
-      return tryClaim(tx, seq, place.held.fence);
+      return tx.lockOne(LOCK_CLAIM, seq, place.held.fence);
     case "verifying":
-      return tx.get(LOCK_VERIFYING, seq, place.held.fence);
+      return tx.lockOne(LOCK_VERIFYING, seq, place.held.fence);
     case "ready":
-      return tx.get(LOCK_IN_LINE[place.table], queue.id, rank, place.pos);
+      return tx.lockOne(LOCK_IN_LINE[place.table], queue.id, rank, place.pos);
     case "scheduled":
     case "parked":
-      return tx.get(LOCK_SCHEDULED, queue.id, pos, place.due, signalOf(place));
+      return tx.lockOne(LOCK_SCHEDULED, queue.id, pos, place.due, signalOf(place));
     case "waiting":
-      return tx.get(LOCK_WAITING, queue.id, groupKey, pos);
+      return tx.lockOne(LOCK_WAITING, queue.id, groupKey, pos);
+    case "dead":
+      return tx.lockOne(LOCK_DEAD, seq);
     default:
-      return Promise.resolve(undefined);
+      return tx.lockOne(LOCK_ENDED, seq);
   }
 }
 
 /** Takes a task out of its state. False if another transaction did so first. It does not free the group. */
 export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
-  const { place } = task;
-  if (place.state === "claimed") {
-    if (!(await tryClaim(tx, task.seq, place.held.fence))) return false;
-    removeClaim(tx, task);
-    return true;
+  if (!(await lockPlace(tx, task))) return false;
+  if (task.place.state === "claimed") removeClaim(tx, task);
+  else {
+    deleteFrom(tx, task);
+    noteTakenOut(tx, task);
   }
-  if ((await deleteFrom(tx, task)) === 0) return false;
-  noteTakenOut(tx, task);
   return true;
 }
 
@@ -105,22 +98,23 @@ function noteTakenOut(tx: Tx, task: Found): void {
   if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);
 }
 
-function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<number> {
+/** Its row is locked. */
+function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): void {
   switch (place.state) {
     case "ready":
-      return tx.run(DELETE_IN_LINE[place.table], queue.id, rank, place.pos);
+      return tx.send(DELETE_IN_LINE[place.table], queue.id, rank, place.pos);
     case "scheduled":
     case "parked":
-      return tx.run(DELETE_SCHEDULED, queue.id, pos, place.due, signalOf(place));
+      return tx.send(DELETE_SCHEDULED, queue.id, pos);
     case "verifying":
-      return tx.run(TAKE_VERIFYING, seq, place.held.fence);
+      return tx.send(DELETE_VERIFYING, seq);
     case "waiting":
-      return tx.run(DELETE_WAITING, queue.id, groupKey, pos);
+      return tx.send(DELETE_WAITING, queue.id, groupKey, pos);
     case "dead":
-      return tx.run(DELETE_DEAD, seq);
+      return tx.send(DELETE_DEAD, seq);
     default:
       keepEnds(tx, [seq]);
-      return tx.run(DELETE_ENDED, seq);
+      return tx.send(DELETE_ENDED, seq);
   }
 }
 

@@ -2,8 +2,9 @@ import { isVerificationQueue } from "../../../core/verification.ts";
 import { cancelRuns } from "./cancel.ts";
 import { freeGroups } from "./free-groups.ts";
 import { type Lane, laneName } from "../limits/lanes.ts";
+import { deleteKeys } from "./keys.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
-import { deleteEach, isAmong, withPlaces } from "../statements/look-up.ts";
+import { type By, deleteEach, lookUp } from "../statements/look-up.ts";
 import type { Line } from "./enter-line.ts";
 import { type Found, isPending } from "./find-task.ts";
 import { keepEnds, loseParts } from "../flows/runs.ts";
@@ -16,32 +17,48 @@ import type { Tx } from "../transaction/tx.ts";
 /** A state from which tasks can be taken in bulk. */
 type Spot = Line | "scheduled" | "waiting" | "verifying" | "dead" | "ended";
 
-const takeEach = (...words: Parameters<typeof deleteEach>): string =>
-  `${deleteEach(...words)} RETURNING task`;
-const BY_PLACE = (table: string): string =>
-  takeEach(table, `unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)`, {
-    queue: "wanted.queue",
-    rank: "wanted.rank",
-    pos: "wanted.pos",
-  });
-const TAKE: Record<Spot, string> = {
+interface Take {
+  /** Locks the rows of a list that are still there. */
+  lock: string;
+  /** Deletes them. */
+  take: string;
+}
+
+/** Rows are locked in the `order` of the table's key, as everywhere. */
+const takeEach = (table: Spot, list: string, order: string, by: By, also?: string): Take => {
+  const row = { columns: "1", lock: "FOR UPDATE NOWAIT", ...(also !== undefined && { also }) } as const;
+  return {
+    lock: `SELECT 1 FROM (SELECT * FROM ${list} ORDER BY ${order}) AS wanted CROSS JOIN ${lookUp(table, by, row)}`,
+    take: `${deleteEach(table, list, by, also)} RETURNING task`,
+  };
+};
+const BY_PLACE = (table: Line): Take => {
+  const list = `unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)`;
+  const by = { queue: "wanted.queue", rank: "wanted.rank", pos: "wanted.pos" };
+  return takeEach(table, list, "queue, rank, pos", by);
+};
+const BY_TASK = (table: "verifying" | "dead" | "ended"): Take =>
+  takeEach(table, `unnest($1::int8[]) AS wanted (task)`, "task", { task: "wanted.task" });
+const TAKE: Record<Spot, Take> = {
   ready: BY_PLACE("ready"),
   ready_elsewhere: BY_PLACE("ready_elsewhere"),
   ready_sticky: BY_PLACE("ready_sticky"),
   scheduled: takeEach(
     "scheduled",
     `unnest($1::int4[], $2::int8[], $3::int8[], $4::text[]) AS wanted (queue, pos, due, signal)`,
+    "queue, pos",
     { queue: "wanted.queue", pos: "wanted.pos" },
     `scheduled.due IS NOT DISTINCT FROM wanted.due AND scheduled.signal IS NOT DISTINCT FROM wanted.signal`,
   ),
   waiting: takeEach(
     "waiting",
     `unnest($1::int4[], $2::text[], $3::int8[]) AS wanted (queue, group_key, pos)`,
+    `queue, group_key COLLATE "C", pos`,
     `waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C" AND waiting.pos = wanted.pos`,
   ),
-  verifying: `DELETE FROM dibs.verifying WHERE ${isAmong("verifying", "$1::int8[]")} RETURNING task`,
-  dead: `DELETE FROM dibs.dead WHERE ${isAmong("dead", "$1::int8[]")} RETURNING task`,
-  ended: `DELETE FROM dibs.ended WHERE ${isAmong("ended", "$1::int8[]")} RETURNING task`,
+  verifying: BY_TASK("verifying"),
+  dead: BY_TASK("dead"),
+  ended: BY_TASK("ended"),
 };
 const DELETE_STEPPED_ASIDE = `DELETE FROM dibs.stepped_aside WHERE task = ANY ($1::int8[])`;
 const UNWATCH = deleteEach(
@@ -75,13 +92,14 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
   const seqs = new Set<number>();
   for (const [spot, tasks] of Map.groupBy(found, spotOf)) {
     if (spot === undefined) continue;
+    const keys = keysOf(spot, tasks);
+    await tx.lock(TAKE[spot].lock, keys);
     if (spot === "ended")
       keepEnds(
         tx,
         tasks.map(({ seq }) => seq),
       );
-    for (const { task } of await tx.take<{ task: number }>(TAKE[spot], ...keysOf(spot, tasks)))
-      seqs.add(task);
+    for (const { task } of await tx.take<{ task: number }>(TAKE[spot].take, ...keys)) seqs.add(task);
   }
   const taken = found.filter(({ seq }) => seqs.has(seq));
   for (const { queue, place, groupKey } of taken) {
@@ -136,15 +154,6 @@ const REMOVE = [
   `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`,
   DELETE_LOGS,
   DELETE_ALL_STEPS,
-  // Only keys that still belong to these tasks: a newer task may have taken one over.
-  `
-  DELETE FROM dibs.idempotency
-  USING ${withPlaces(
-    "idempotency",
-    `(SELECT seq, queue, idempotency_key FROM dibs.task WHERE seq = ANY ($1::int8[]) OFFSET 0) AS old`,
-    `idempotency.queue = old.queue AND idempotency.key = old.idempotency_key AND idempotency.task = old.seq`,
-  )} AS old
-  WHERE idempotency.ctid = old.place AND idempotency.task = old.seq`,
   `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`,
 ] as const;
 
@@ -152,6 +161,7 @@ const REMOVE = [
 export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
   if (tasks.length === 0) return;
   const runs = await loseParts(tx, tasks);
+  deleteKeys(tx, tasks);
   for (const sql of REMOVE) tx.send(sql, seqsOf(tasks));
   for (const task of tasks)
     if (task.blocksGroup && task.queue.limited) await freeGroup(tx, task.queue, task.groupKey!);

@@ -42,14 +42,14 @@ const SELECT = (verifying: string): string => `
 const ASKED_BY = SELECT(`(
     SELECT verifying.task FROM unnest($1::int8[]) AS asking (task)
     CROSS JOIN ${lookUp("verifying", "verifying.asked = asking.task")} ORDER BY verifying.task) AS judged
-  CROSS JOIN ${lookUp("verifying", { task: "judged.task" }, { lock: "FOR UPDATE" })}`);
+  CROSS JOIN ${lookUp("verifying", { task: "judged.task" }, { lock: "FOR UPDATE NOWAIT" })}`);
 
 /**
  * The tasks about which these tasks ask for a verdict, from the store's own rows. Payloads are not used: anybody could
  * have written them.
  */
 export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<VerifyingTask[]> {
-  const rows = await tx.all<JudgedRow>(ASKED_BY, [...seqs]);
+  const rows = await tx.lock<JudgedRow>(ASKED_BY, [[...seqs]]);
   await tx.queues.load(rows.map(({ queue }) => queue));
   return rows.map((row) => judgedFrom(tx, row));
 }

@@ -11,7 +11,7 @@
  */
 
 /** A condition; or the columns of an index in its order, each with its value, if other indexes have some of them too. */
-type By = string | Record<string, string>;
+export type By = string | Record<string, string>;
 
 interface LookUpOptions {
   columns?: string;
@@ -19,7 +19,7 @@ interface LookUpOptions {
   as?: string;
   /** Another condition on the row. */
   also?: string;
-  lock?: "FOR UPDATE" | "FOR UPDATE SKIP LOCKED";
+  lock?: "FOR UPDATE NOWAIT" | "FOR UPDATE SKIP LOCKED";
 }
 
 /** A subquery with the rows. */

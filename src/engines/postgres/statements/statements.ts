@@ -1,5 +1,6 @@
+import type { QueryResult } from "pg";
 import type { Connection, Value } from "../connection/connection.ts";
-import { StaleRead } from "../connection/batch-conflicts.ts";
+import { type Locks, LocksNeeded, StaleRead, type Wait } from "../connection/batch-conflicts.ts";
 
 /** A statement that was sent before the turn of its operation. */
 export interface SentAhead<What, Row extends unknown[]> {
@@ -7,6 +8,8 @@ export interface SentAhead<What, Row extends unknown[]> {
   what: What;
   answer: Promise<Row[]>;
 }
+
+const LOCKING = /FOR (?:NO KEY )?UPDATE(?: OF \w+)? SKIP LOCKED/;
 
 /**
  * The statements of a transaction; Tx extends it. A verb does not wait for what it only writes. If such a statement
@@ -19,6 +22,8 @@ export class Statements {
   #changed = false;
   #mayBlock = false;
   #failure: unknown;
+  /** What the batch needs before it can start again, by the error that says so. */
+  readonly #needed = new Map<unknown, LocksNeeded>();
   #sent: Promise<unknown>[] = [];
 
   constructor(link: Connection) {
@@ -31,6 +36,7 @@ export class Statements {
     this.#changed = false;
     this.#mayBlock = false;
     this.#failure = undefined;
+    this.#needed.clear();
     this.#sent = [];
   }
 
@@ -55,6 +61,52 @@ export class Statements {
 
   async get<Row>(sql: string, ...values: Value[]): Promise<Row | undefined> {
     return (await this.link.query(sql, values)).rows[0] as Row | undefined;
+  }
+
+  /**
+   * As `get`, for a statement that locks one row and says SKIP LOCKED. If another transaction holds the row, the batch
+   * starts again, and waits for it at its beginning (connection/locks.ts). The server logs every failure of a NOWAIT.
+   */
+  async lockOne<Row>(sql: string, ...values: Value[]): Promise<Row | undefined> {
+    const row = await this.get<Row>(sql, ...values);
+    if (row !== undefined || (await this.get(sql.replace(LOCKING, ""), ...values)) === undefined) return row;
+    throw new LocksNeeded({ rows: { sql: sql.replace(" SKIP LOCKED", ""), values } });
+  }
+
+  /**
+   * As `all`, for a statement that locks rows and says NOWAIT. If another transaction holds one of them, the batch starts
+   * again, and waits for them at its beginning (connection/locks.ts). `wait` locks the same rows, if this statement does
+   * more than that.
+   */
+  async lock<Row>(sql: string, values: readonly Value[], wait: Wait = { sql, values }): Promise<Row[]> {
+    return (await this.#orNeed(this.link.query(sql, values), { rows: patient(wait) })).rows as Row[];
+  }
+
+  /** As `lock`, with rows as arrays. */
+  async lockRows<Row extends unknown[]>(sql: string, values: readonly Value[], wait: Wait): Promise<Row[]> {
+    return (await this.#orNeed(this.link.rows(sql, values), { rows: patient(wait) })) as Row[];
+  }
+
+  /** As `send`, for a statement that says NOWAIT. */
+  sendAtOnce(sql: string, values: readonly Value[], wait: Wait): void {
+    this.#changed = true;
+    // It does not wait, but it may fail.
+    this.#mayBlock = true;
+    this.#sent.push(this.#orNeed(this.link.query(sql, values), { rows: patient(wait) }));
+  }
+
+  /** The statement fails if another transaction holds a lock that it needs. Then the batch starts again with these locks. */
+  #orNeed<T>(answer: Promise<T>, locks: Partial<Locks>): Promise<T> {
+    answer.catch((error: unknown) => {
+      if ((error as { code?: string }).code === "55P03") this.#needed.set(error, new LocksNeeded(locks));
+      this.noteFailure(error);
+    });
+    return answer;
+  }
+
+  /** As `lock`, but the batch waits before it begins, and does not keep the locks that it waited for. */
+  async attempt(sql: string, values: readonly Value[], wait: Wait = { sql, values }): Promise<QueryResult> {
+    return this.#orNeed(this.link.query(sql, values), { before: patient(wait) });
   }
 
   /** Rows as arrays, which `pg` parses faster than objects. */
@@ -119,11 +171,12 @@ export class Statements {
 
   /**
    * After a failed statement PostgreSQL refuses every other one of the transaction with code 25P02. This returns the
-   * failure that caused it.
+   * failure that caused it, or the locks that it calls for.
    */
   firstFailure(thrown: unknown): unknown {
     const isRefused = (thrown as { code?: string }).code === "25P02";
-    return isRefused ? (this.#failure ?? thrown) : thrown;
+    const first = isRefused ? (this.#failure ?? thrown) : thrown;
+    return this.#needed.get(first) ?? first;
   }
 
   /** Resolves when every statement that was sent is answered. */
@@ -147,4 +200,9 @@ export class Statements {
   protected forgetSent(): void {
     this.#sent = [];
   }
+}
+
+/** The same, without NOWAIT. */
+function patient({ sql, values }: Wait): Wait {
+  return { sql: sql.replaceAll(" NOWAIT", ""), values };
 }

@@ -1,6 +1,7 @@
 import type { ExpiryReason } from "../../../core/expired-to.ts";
 import type { Hint } from "../../../engine/engine.ts";
 import type { Lane } from "../limits/lanes.ts";
+import { InsertOrder } from "./insert-order.ts";
 import type { Queue } from "./queue-cache.ts";
 
 /**
@@ -24,6 +25,8 @@ export class BatchState {
   readonly endedRuns: number[] = [];
   /** Tasks that have just expired and continue in another queue: see verbs/continue-expired.ts. */
   readonly expired: { seq: number; queue: Queue; why: ExpiryReason }[] = [];
+  /** The keys, groups and documents that this transaction has inserted. */
+  readonly inserts = new InsertOrder();
   #isSwept = false;
   #hasMoreDue = false;
   #hasNotices = false;

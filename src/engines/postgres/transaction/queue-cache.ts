@@ -27,6 +27,7 @@ const QUEUE = `${QUEUES} WHERE name = $1`;
 const QUEUES_AFTER = `${QUEUES} WHERE name > $1 ORDER BY name LIMIT $2`;
 const QUEUES_OF = `${QUEUES} WHERE id = ANY ($1::int4[])`;
 // Holds the row of `store` until the commit, so one transaction at a time changes queues.
+const LOCK_STORE = `SELECT 1 FROM dibs.store WHERE one = 1 FOR NO KEY UPDATE SKIP LOCKED`;
 const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1 RETURNING revision`;
 const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
 const INSERT_QUEUE = `
@@ -170,6 +171,7 @@ export class QueueCache {
   /** The revision to write into a queue that changes. No other transaction gets one until the commit. */
   async nextRevision(): Promise<number> {
     this.#changed = true;
+    await lockStore(this.#tx);
     const [row] = await this.#tx.take<{ revision: number }>(NEXT_REVISION);
     return row!.revision;
   }
@@ -226,6 +228,11 @@ export class QueueCache {
     this.#byId.set(queue.id, queue);
     return queue;
   }
+}
+
+/** Until the commit no other transaction changes queues or subscriptions. */
+export async function lockStore(tx: Tx): Promise<void> {
+  await tx.lockOne(LOCK_STORE);
 }
 
 function queueFrom(row: QueueRow): Queue {

@@ -4,7 +4,7 @@ import { mapPage, numberAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { SubscriptionIndex } from "../../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../../core/task.ts";
-import type { Queue } from "./queue-cache.ts";
+import { lockStore, type Queue } from "./queue-cache.ts";
 import type { Tx } from "./tx.ts";
 
 interface SubscriptionRow {
@@ -124,6 +124,7 @@ export async function subscribe(
 }
 
 async function count(tx: Tx, sql: string): Promise<void> {
+  await lockStore(tx);
   const [row] = await tx.take<Subscribing>(sql);
   tx.topics.noteChange(row!);
 }

@@ -1,8 +1,8 @@
 import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
 import type { Hint } from "../../../engine/engine.ts";
 import { closedError } from "../../../engine/transfer.ts";
-import { LocksNeeded } from "../connection/batch-conflicts.ts";
-import { BEGIN, type Connection } from "../connection/connection.ts";
+import { LocksNeeded, type Wait } from "../connection/batch-conflicts.ts";
+import { BEGIN, type Connection, type Value } from "../connection/connection.ts";
 import { INCARNATION, NoIncarnation } from "../connection/incarnation.ts";
 import { catalogueLock, gateLock } from "../connection/locks.ts";
 import { type Durability, setLocally, settingsFor } from "../connection/settings.ts";
@@ -17,6 +17,7 @@ import { Statements } from "../statements/statements.ts";
 import { BatchState } from "./batch-state.ts";
 import { Counters } from "./counters.ts";
 import { Events } from "./events.ts";
+import type { InsertPlace } from "./insert-order.ts";
 import { Progress } from "./progress.ts";
 import { QueueCache, type Version } from "./queue-cache.ts";
 import { type Subscribing, Topics } from "./topics.ts";
@@ -48,9 +49,10 @@ const NUMBERS = {
   session: `SELECT nextval('dibs.session_id')::int8 AS n FROM generate_series(1, $1::int4)`,
 } as const;
 const LAST_SEQ = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM dibs.seq`;
-const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 FOR UPDATE`;
 const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
 
+/** The shortest timeout that the server knows: a statement that is only tried. */
+const TRY_MS = 1;
 /** How long an exclusive batch waits for a lock: all other batches, heartbeats too, wait behind it. */
 const EXCLUSIVE_MS = 500;
 
@@ -65,8 +67,8 @@ export interface BatchPlan {
   /** No other batch may be in progress. */
   exclusive?: boolean;
   runs?: RunsNeeded;
-  /** A task whose claim another transaction was found to hold. */
-  claim?: number | null;
+  /** Locks rows of which another transaction was found to hold one. */
+  rows?: Wait | null;
   /** The hint of a transaction that has done a part of this batch's work. */
   hint?: Hint | undefined;
   /** Sends statements together with the header: see send-ahead.ts. */
@@ -93,6 +95,8 @@ export class Tx extends Statements {
   #incarnation: string | undefined;
   #isExclusive = false;
   #isReading = false;
+  /** As SET takes it. */
+  #lockTimeout = "DEFAULT";
 
   constructor(link: Connection, options: TxOptions) {
     super(link);
@@ -106,7 +110,7 @@ export class Tx extends Statements {
     this.#sendBegin(mode, plan);
     // If it fails, so do the statements behind it, with an error that does not name the reason.
     const locked = this.runs.begin(plan.runs ?? NO_RUNS).catch((error: unknown) => this.noteFailure(error));
-    if (plan.claim != null) this.keep(this.link.query(LOCK_CLAIM, [plan.claim]));
+    if (plan.rows) this.keep(this.link.query(plan.rows.sql, plan.rows.values));
     const header = this.get<HeaderRow>(headerFor(mode, plan));
     if (mode === "writing" && this.queues.areKnown) plan.ahead?.();
     const [row] = await allAnswered([header, locked]);
@@ -124,6 +128,7 @@ export class Tx extends Statements {
     this.events.forget();
     this.limits.begin(gates);
     this.#isExclusive = exclusive;
+    this.#lockTimeout = exclusive ? `${EXCLUSIVE_MS}` : "DEFAULT";
     this.#isReading = mode === "reading";
   }
 
@@ -215,7 +220,40 @@ export class Tx extends Statements {
 
   /** From here to its end, the transaction fails if it has to wait longer than that for a lock. */
   waitNoLongerThan(ms: number): void {
-    this.keep(this.link.exec(`SET LOCAL lock_timeout = ${ms}`));
+    this.#lockTimeout = `${ms}`;
+    this.#setLockTimeout(this.#lockTimeout);
+  }
+
+  #setLockTimeout(to: string): void {
+    this.keep(this.link.exec(`SET LOCAL lock_timeout = ${to}`));
+  }
+
+  /**
+   * Inserts keys, groups or documents that another transaction may insert at the same time: then it waits for that one.
+   * `places`: what is inserted. What is not behind everything that this transaction has inserted before is only tried
+   * (insert-order.ts). Returns the rows that the statement returns, and how many it wrote.
+   */
+  async insert(
+    places: () => readonly InsertPlace[],
+    sql: string,
+    ...values: Value[]
+  ): Promise<{ rows: unknown[]; count: number }> {
+    const isNext = this.batch.inserts.comeNext(places);
+    if (!isNext) this.#setLockTimeout(`${TRY_MS}`);
+    const answer = isNext ? this.link.query(sql, values) : this.attempt(sql, values);
+    if (!isNext) this.#setLockTimeout(this.#lockTimeout);
+    const { rows, rowCount } = await answer;
+    return { rows, count: rowCount ?? 0 };
+  }
+
+  /** Before a batch begins: waits for locks of other transactions, and keeps none. */
+  async waitFor({ sql, values }: Wait): Promise<void> {
+    await this.link.exec(BEGIN);
+    try {
+      await this.link.query(sql, values);
+    } finally {
+      if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
+    }
   }
 
   /** It changed queues or subscriptions: the copies are wrong if it fails, and a next batch must not begin before. */

@@ -15,6 +15,7 @@ import { joinNew, promotedBy, rotates } from "../limits/add-to-lanes.ts";
 import { enterFirstState, type NewTaskRow, numbersOf, queuesOf } from "../line/first-state.ts";
 import { changeHolder } from "../line/change-holder.ts";
 import { findBySeq, findMany } from "../line/find-task.ts";
+import { deleteKey, keyPlaces } from "../line/keys.ts";
 import { readyBytes, trim } from "../line/trim.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
 import { isOfRun, joinRuns } from "../flows/runs.ts";
@@ -100,10 +101,6 @@ async function addInTurn(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTas
   return added;
 }
 
-// The holder may have lost the key to a task of another transaction by now. Then the key is not free, and the insert
-// finds that out.
-const RELEASE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3`;
-
 /** The task that has the key of a unique task, changed as the add wants it. Undefined if the key is free now. */
 async function meetHolder(tx: Tx, task: NewTask, row: KeyRow | undefined): Promise<AddedTask | undefined> {
   if (!row) return undefined;
@@ -112,7 +109,8 @@ async function meetHolder(tx: Tx, task: NewTask, row: KeyRow | undefined): Promi
     const found = await findBySeq(tx, row.task);
     const holder = { state: found?.place.state ?? row.state!, failures: found?.failures ?? 0 };
     if (!holdsKey(unique, { ...holder, createdAt: row.created_at }, tx.now)) {
-      await tx.run(RELEASE_KEY, row.queue, row.key, row.task);
+      // The holder may have lost the key to a task of another transaction by now. Then the insert finds that out.
+      deleteKey(tx, row);
       return undefined;
     }
     const state = found ? await changeHolder(tx, found, task, unique) : holder.state;
@@ -293,7 +291,8 @@ async function writeAll(tx: Tx, newTasks: Added[]): Promise<Map<NewTaskRow, Task
 async function writeKeys(tx: Tx, newTasks: NewTaskRow[]): Promise<void> {
   const keyed = newTasks.filter((each) => each.key !== null);
   if (keyed.length === 0) return;
-  const written = await tx.run(
+  const { count } = await tx.insert(
+    keyPlaces(keyed),
     INSERT_KEYS,
     tx.now,
     queuesOf(keyed),
@@ -301,7 +300,8 @@ async function writeKeys(tx: Tx, newTasks: NewTaskRow[]): Promise<void> {
     numbersOf(keyed),
   );
   // Another transaction has taken one of the keys meanwhile.
-  if (written < keyed.length) throw new StaleRead();
+  if (count < keyed.length) throw new StaleRead();
+  tx.noteWrite();
 }
 
 function writeTasks(tx: Tx, newTasks: Added[]): void {

@@ -13,6 +13,7 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { announceTask, end } from "../line/line.ts";
 import { lookUp, rowsOf, TASK_OF } from "../statements/look-up.ts";
 import { type Found, findMany } from "../line/find-task.ts";
+import { keyPlaces } from "../line/keys.ts";
 import { removeTogether, takeTogether } from "../line/take-together.ts";
 import { reviveParts } from "../flows/runs.ts";
 import { DELETE_ALL_TIMEOUTS, DELETE_ALL_STEPS, withSteps } from "../flows/steps.ts";
@@ -254,7 +255,7 @@ export async function bringBack(
 ): Promise<Map<number, TaskState>> {
   const places = await tx.numbers("seq", taken.length);
   tx.send(REDRIVE, numbers(taken.map(({ seq }) => seq)), numbers(places));
-  reviveKeys(tx, taken);
+  await reviveKeys(tx, taken);
   const seqs = taken.map(({ seq }) => seq);
   // Timeouts of signals are forgotten: the signal may come now.
   tx.send(fresh ? DELETE_ALL_STEPS : DELETE_ALL_TIMEOUTS, numbers(seqs));
@@ -278,13 +279,14 @@ export async function bringBack(
 }
 
 /** If several dead letters had the same key, the first one gets it. */
-function reviveKeys(tx: Tx, taken: Found[]): void {
+async function reviveKeys(tx: Tx, taken: Found[]): Promise<void> {
   const keyed = taken.filter(({ key }) => key !== null);
   // One statement cannot write a row twice, so each round takes the next one that wants a key.
   for (let rest = keyed; rest.length > 0;) {
     const round = new Map(rest.toReversed().map((task) => [task.key!, task]));
     const tasks = [...round.values()];
-    tx.send(
+    await tx.insert(
+      keyPlaces(tasks),
       REVIVE_KEYS,
       numbers(tasks.map(({ queue }) => queue.id)),
       tasks.map(({ key }) => key!),

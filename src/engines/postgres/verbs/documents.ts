@@ -20,8 +20,7 @@ interface DocumentRow {
   due_at: number | null;
 }
 
-// A second transaction waits here for the first one's commit, and then sees its value.
-const FIND = `SELECT value, due_at FROM dibs.document WHERE kind = $1 AND name = $2 FOR UPDATE`;
+const FIND = `SELECT value, due_at FROM dibs.document WHERE kind = $1 AND name = $2 FOR UPDATE SKIP LOCKED`;
 const INSERT = `
   INSERT INTO dibs.document (kind, name, value, due_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`;
 const UPDATE = `UPDATE dibs.document SET value = $3, due_at = $4 WHERE kind = $1 AND name = $2`;
@@ -29,7 +28,7 @@ const DELETE = `DELETE FROM dibs.document WHERE kind = $1 AND name = $2`;
 
 export async function put(tx: Tx, change: DocumentChange): Promise<{ before: string | null }> {
   const { kind, name, value, expect, dueAt = null, adds, event } = change;
-  const row = await tx.get<DocumentRow>(FIND, kind, name);
+  const row = await tx.lockOne<DocumentRow>(FIND, kind, name);
   const before = row ? fromText(row.value) : null;
   if (expect !== undefined && expect !== before) return { before };
   // First, because a refusal must leave nothing behind.
@@ -37,9 +36,12 @@ export async function put(tx: Tx, change: DocumentChange): Promise<{ before: str
   if (row) {
     if (value === null) tx.send(DELETE, kind, name);
     else if (value !== before || dueAt !== row.due_at) tx.send(UPDATE, kind, name, toText(value), dueAt);
-  } else if (value !== null && (await tx.run(INSERT, kind, name, toText(value), dueAt)) === 0) {
-    // There was no row to wait for, and another transaction has inserted it.
-    throw new StaleRead();
+  } else if (value !== null) {
+    const places = [{ kind: "document", of: kind, name }] as const;
+    const { count } = await tx.insert(() => places, INSERT, kind, name, toText(value), dueAt);
+    // There was no row to lock, and another transaction has inserted it.
+    if (count === 0) throw new StaleRead();
+    tx.noteWrite();
   }
   if (event) tx.events.announce({ ...event, at: tx.now });
   return { before };

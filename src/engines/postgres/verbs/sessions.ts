@@ -50,7 +50,7 @@ interface NoticeRow {
 // wait for a claim that only keeps the session from ending: its commit may take long, and heartbeats must not wait.
 const LOCK_SESSIONS = `
   SELECT session.id, mixed, lease, overdue_at FROM unnest($1::int8[]) AS beating (id)
-  JOIN dibs.session ON ${newest("session", "beating.id")} ORDER BY session.id FOR NO KEY UPDATE OF session`;
+  JOIN dibs.session ON ${newest("session", "beating.id")} ORDER BY session.id FOR NO KEY UPDATE OF session NOWAIT`;
 const BEAT = `
   UPDATE dibs.session SET heartbeat_at = $2, n = session.n + 1 FROM unnest($1::int8[]) AS beating (id)
   WHERE ${newest("session", "beating.id")}`;
@@ -67,7 +67,7 @@ export async function heartbeat(
   tx: Tx,
   { sessions }: Verbs["heartbeat"]["in"],
 ): Promise<{ notices: Notice[] }> {
-  const live = await tx.all<BeatingSession>(LOCK_SESSIONS, sessions);
+  const live = await tx.lock<BeatingSession>(LOCK_SESSIONS, [sessions]);
   const notices = await fetchNotices(tx, sessions);
   // All heartbeats first, so that every session counts as live when overdue tasks of another one are retried
   // elsewhere.
@@ -131,15 +131,15 @@ async function overdueOf(tx: Tx, session: BeatingSession): Promise<Notice[]> {
   }));
 }
 
-const SESSION = `SELECT worker, info FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE`;
+const SESSION = `SELECT worker, info FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE SKIP LOCKED`;
 const TASKS_HELD = `SELECT task FROM dibs.claim WHERE session = $1`;
-const HELD = selectClaims(`claim.session = $1 ORDER BY claim.task`, "FOR UPDATE OF claim");
+const HELD = selectClaims(`claim.session = $1 ORDER BY claim.task`, "FOR UPDATE OF claim NOWAIT");
 
 /** Its claims, locked, after the runs of their tasks, which come first in the lock order. */
 async function heldBy(tx: Tx, session: number): Promise<ClaimRow[]> {
   const tasks = await tx.all<{ task: number }>(TASKS_HELD, session);
   await tx.runs.hold(tasks.map(({ task }) => task));
-  return tx.all<ClaimRow>(HELD, session);
+  return tx.lock<ClaimRow>(HELD, [session]);
 }
 
 export async function reconcile(
@@ -152,7 +152,7 @@ export async function reconcile(
   return { released: unknown.length };
 }
 
-const LEASE = `SELECT lease FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE`;
+const LEASE = `SELECT lease FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE SKIP LOCKED`;
 const RENUMBER = `UPDATE dibs.session SET id = $1, heartbeat_at = $3, n = n + 1 WHERE ${newest("session", "$2")}`;
 const RENUMBER_SERVING = `UPDATE dibs.serving SET session = $1 WHERE session = $2`;
 const RENUMBER_CLAIMS = `UPDATE dibs.claim SET session = $1 WHERE session = $2`;
@@ -162,7 +162,7 @@ export async function rejoin(
   tx: Tx,
   { session: old, fences }: Verbs["rejoin"]["in"],
 ): Promise<{ session: number; lease: number; lost: number[] }> {
-  const row = await tx.get<{ lease: number }>(LEASE, old);
+  const row = await tx.lockOne<{ lease: number }>(LEASE, old);
   if (!row) throw sessionGone(old);
   const [session = 0] = await tx.numbers("session", 1);
   // Claims are locked in one order everywhere before they are changed.
@@ -198,7 +198,7 @@ async function renumberLanes(tx: Tx, session: number, old: number): Promise<void
 }
 
 export async function retire(tx: Tx, { session: id }: Verbs["retire"]["in"]): Promise<null> {
-  const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
+  const session = await tx.lockOne<{ worker: string; info: string }>(SESSION, id);
   if (!session) return null;
   await holdStickyGates(tx, session.info);
   stopServing(tx, id, session.info);
@@ -215,7 +215,7 @@ export async function leave(
   tx: Tx,
   { session: id, lost = false }: Verbs["leave"]["in"],
 ): Promise<{ released: number }> {
-  const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
+  const session = await tx.lockOne<{ worker: string; info: string }>(SESSION, id);
   if (!session) return { released: 0 };
   await holdStickyGates(tx, session.info);
   // The session is deleted first: a worker that stops cannot take a task over.

@@ -3,7 +3,7 @@ import { THIS_MOMENT } from "../statements/clock.ts";
 import { freeGroups } from "../line/free-groups.ts";
 import type { Lane } from "../limits/lanes.ts";
 import type { Value } from "../connection/connection.ts";
-import { rowsBy, TASK_OF, withPlaces } from "../statements/look-up.ts";
+import { lookUp, rowsBy, TASK_OF, withPlaces } from "../statements/look-up.ts";
 import { DELETE_ALL_STEPS } from "../flows/steps.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -48,14 +48,17 @@ export const endClaims = (where: string, { bringing }: { bringing: "results" | "
 // count each task.
 const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($5::int4[])
       AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}`;
-const KEYS = withPlaces(
-  "idempotency",
-  `settled CROSS JOIN ${TASK_OF("settled", "seq, queue, idempotency_key")}`,
-  `idempotency.queue = task.queue AND idempotency.key = task.idempotency_key`,
-);
+const ITS_KEY = `idempotency.queue = task.queue AND idempotency.key = task.idempotency_key`;
+/** In one order everywhere. */
+const KEYS = (tasks: string): string => `
+    SELECT place FROM (
+      SELECT task.* FROM ${tasks} CROSS JOIN ${TASK_OF("settled", "seq, queue, idempotency_key")}
+      ORDER BY task.queue, task.idempotency_key) AS task
+    CROSS JOIN ${lookUp("idempotency", `${ITS_KEY} AND idempotency.task = task.seq`, { columns: "ctid AS place", lock: "FOR UPDATE NOWAIT" })}`;
+const KEYS_OF_TASKS = KEYS(`unnest($1::int8[]) AS settled (task)`);
 const END_SPECIAL = `${endClaims(IS_SPECIAL, { bringing: "results" })}, keyed AS (
     UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $6::int8, state = 'done'
-    FROM ${KEYS} AS word WHERE idempotency.ctid = word.place AND idempotency.task = word.seq)
+    WHERE ctid = ANY (ARRAY (${KEYS("settled")})))
   SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key,
     settled.worker, settled.failures + 1
   FROM settled CROSS JOIN ${TASK_OF("settled")}`;
@@ -86,7 +89,8 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<Set
     ? [...tx.queues.all].filter((queue) => queue.limited).map(({ id }) => id)
     : [];
   const values = [...columns, numbers(limited), KEY_AFTER_END];
-  const rows = await tx.rows<Row>(END_SPECIAL, ...values);
+  const keys = { sql: KEYS_OF_TASKS, values: [columns[0]!] };
+  const rows = await tx.lockRows<Row>(END_SPECIAL, values, keys);
   if (rows.length === 0) return [];
   // A separate statement, because a signal that was stored while the claim was waited for is visible only now. It
   // waits for no lock: a transaction that locks these steps needs the claim first.

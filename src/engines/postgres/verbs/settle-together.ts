@@ -2,6 +2,7 @@ import { isLarger } from "../../../core/limits.ts";
 import type { Body } from "../../../core/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { endClaims, endSpecial, type Settled } from "./settle-special.ts";
+import { lookUp } from "../statements/look-up.ts";
 import type { SentAhead } from "../statements/statements.ts";
 import { numbers, toColumns } from "../statements/text.ts";
 import type { Value } from "../connection/connection.ts";
@@ -32,9 +33,11 @@ export async function settleTogether(
   const sent = tx.sentAhead.get(ops[from]!) as SentAhead<Success[], Row> | undefined;
   const successes = sent?.what ?? successesFrom(tx, ops, from);
   if (successes.length === 0) return [];
+  if (!sent) await lockClaims(tx, successes);
   const { settled, told } = await endAll(tx, successes, sent?.answer);
   if (settled.size < successes.length) {
     const left = successes.filter(({ seq }) => !settled.has(seq));
+    await lockClaims(tx, left);
     const special = await endSpecial(tx, columnsOf(left));
     for (const each of special) {
       settled.add(each.task);
@@ -47,6 +50,19 @@ export async function settleTogether(
     outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await single(op));
   }
   return outcomes;
+}
+
+const LOCK_CLAIMS = `
+  SELECT 1 FROM unnest($1::int8[]) AS success (task)
+  CROSS JOIN ${lookUp("claim", "claim.task = success.task", { columns: "1", lock: "FOR UPDATE NOWAIT" })}`;
+
+/**
+ * The statements below wait for claims that other transactions have locked. A transaction that has inserted keys or
+ * groups must not wait: others may wait for those (connection/locks.ts).
+ */
+async function lockClaims(tx: Tx, successes: readonly Success[]): Promise<void> {
+  if (tx.batch.inserts.isEmpty) return;
+  await tx.lock(LOCK_CLAIMS, [columnsOf(successes)[0]!]);
 }
 
 function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
@@ -115,7 +131,9 @@ function ending(successes: readonly Success[]): [sql: string, ...values: Value[]
   return [END_ALL[bringing], ...columnsOf(successes), successes.length];
 }
 
-function columnsOf(successes: readonly Success[]): Value[] {
+/** In the order of the tasks, as everywhere: two batches with the same acks do not wait for each other. */
+function columnsOf(unordered: readonly Success[]): Value[] {
+  const successes = unordered.toSorted((a, b) => a.seq - b.seq);
   const bodies = successes.map(({ result }) => toColumns(result));
   const texts = bodies.map(([text]) => text);
   const bytes = bodies.map(([, each]) => each);
