@@ -13,7 +13,7 @@ import {
 } from "../../../engine/engine.ts";
 import { closedError } from "../../../engine/transfer.ts";
 import { add } from "../verbs/add.ts";
-import { cancelPending } from "../line/cancel.ts";
+import { cancelRestOfRuns } from "../line/cancel.ts";
 import { continueExpired } from "../verbs/continue-expired.ts";
 import { cancel } from "../verbs/cancel.ts";
 import { change } from "../verbs/change.ts";
@@ -152,7 +152,6 @@ export class SqliteStore implements Store {
     // From here on, lock.ts waits if the store is locked.
     this.#db.pragma("busy_timeout = 0");
     this.#tx = new Tx(this.#db);
-    this.#tx.cancelPending = (seq) => cancelPending(this.#tx, seq);
     if (this.#db.memory) return;
     this.#journal = new Journal(this.#db, options.path, options.durability ?? "full");
     this.#files = new OpenFiles(options.path);
@@ -302,14 +301,16 @@ export class SqliteStore implements Store {
 /** In order. Settlements that follow each other are combined if that has the same effect. */
 function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
   const outcomes: Outcome[] = [];
+  const single = (op: Op): Outcome => {
+    const outcome = runOne(HANDLERS, tx, op);
+    cancelRestOfRuns(tx);
+    return outcome;
+  };
   while (outcomes.length < ops.length) {
     const op = ops[outcomes.length]!;
     if (op.verb !== "add" && op.verb !== "publish") tx.addBuffer.write();
-    const settled =
-      op.verb === "settle"
-        ? settleTogether(tx, ops, outcomes.length, (each) => runOne(HANDLERS, tx, each))
-        : [];
-    outcomes.push(...(settled.length > 0 ? settled : [runOne(HANDLERS, tx, op)]));
+    const settled = op.verb === "settle" ? settleTogether(tx, ops, outcomes.length, single) : [];
+    outcomes.push(...(settled.length > 0 ? settled : [single(op)]));
     if (tx.batch.expired.length > 0) continueExpired(tx);
   }
   return outcomes;

@@ -205,7 +205,7 @@ export function losePart(tx: Tx, task: Found): void {
 }
 
 /** After it was deleted: its run can have no result any more. */
-export function cancelRest(tx: Tx): void {
+export function endLostRuns(tx: Tx): void {
   for (let lost = tx.batch.lostRuns.shift(); lost; lost = tx.batch.lostRuns.shift()) {
     const run = tx.get<RunRow>(RUN_BY_SEQ, lost.id)!;
     if (run.state === null) endRun(tx, run, "cancelled", null);
@@ -235,13 +235,19 @@ export function isRunEnded(tx: Tx, task: TransitionTask): boolean {
 const END_RUN = `UPDATE run SET state = ?, ended_at = ?, result = ? WHERE id = ?`;
 const PENDING = `SELECT task FROM run_part WHERE run = ? AND state IS NULL ORDER BY task`;
 
+/** A run that did not succeed is noted in the batch: line/cancel.ts cancels its other tasks. */
 function endRun(tx: Tx, run: RunRow, state: RunEnd, result: Body | null): void {
   tx.run(END_RUN, state, tx.now, result, run.id);
   run.state = state;
   hintRun(tx, run);
   if (!cancelsRest(state)) return;
   tx.run(DROP_RESULTS, run.id);
-  for (const { task } of tx.all<{ task: number }>(PENDING, run.id)) tx.cancelPending(task);
+  tx.batch.endedRuns.push(run.id);
+}
+
+/** The tasks of this run that have not been deleted. */
+export function pendingTasks(tx: Tx, run: number): number[] {
+  return tx.all<{ task: number }>(PENDING, run).map(({ task }) => task);
 }
 
 function hintRun(tx: Tx, { id, created_at: createdAt }: RunRow): void {

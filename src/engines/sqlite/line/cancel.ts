@@ -1,10 +1,15 @@
 import { isEnd, type TaskState } from "../../../core/task.ts";
+import { pendingTasks } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { findBySeq, type Found, takeOut } from "./find-task.ts";
 import { closeAttempt, end } from "./line.ts";
-import { notify } from "./sweep.ts";
+import { notify } from "./notices.ts";
 
-/** Cancels tasks. The verb `cancel` calls it, and flows/runs.ts when a run ends before all its tasks have. */
+/**
+ * Cancels tasks. The verb `cancel` calls it, and everything that can end a run. The end of a task can end its run, which
+ * cancels the run's other tasks. flows/runs.ts only notes such a run in `tx.batch.endedRuns`, and its callers cancel the
+ * rest.
+ */
 
 const CANCEL_CLAIM = `UPDATE claim SET cancelled = 1 WHERE task = ? AND cancelled = 0`;
 
@@ -20,8 +25,13 @@ export function cancelTask(tx: Tx, task: Found): TaskState {
   return end(tx, task, "cancelled");
 }
 
-/** A task of a run that has ended. */
-export function cancelPending(tx: Tx, seq: number): void {
-  const task = findBySeq(tx, seq);
-  if (task && !isEnd(task.place.state)) cancelTask(tx, task);
+/** Cancels what is left of the runs that have ended in this batch. */
+export function cancelRestOfRuns(tx: Tx): void {
+  const { endedRuns } = tx.batch;
+  while (endedRuns.length > 0) {
+    for (const seq of pendingTasks(tx, endedRuns.shift()!)) {
+      const task = findBySeq(tx, seq);
+      if (task && !isEnd(task.place.state)) cancelTask(tx, task);
+    }
+  }
 }

@@ -1,12 +1,8 @@
 import type { EndState } from "../../../core/task.ts";
-import { isVerificationQueue } from "../../../core/verification.ts";
 import { findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
 import { leaveLine } from "../limits/move-lanes.ts";
-import { dropVerifying, forgetClaim, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
-import { cancelRest, losePart } from "../flows/runs.ts";
-import { DELETE_STEPS } from "../flows/steps.ts";
+import { dropVerifying, forgetClaim, type Held, unwatchTtl } from "./line.ts";
 import { COUNTED } from "../transaction/queue-cache.ts";
-import { DELETE_LOG } from "../flows/log.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** The location of a task: its state, and the row that says so. */
@@ -162,25 +158,4 @@ export function takeOut(tx: Tx, task: Found): void {
 function leaveTable(tx: Tx, { queue, rank, seq }: Found, { table, pos }: InLine): void {
   if (table === "ready_sticky") tx.run(DELETE_STICKY, seq);
   else tx.run(table === "ready_elsewhere" ? DELETE_ELSEWHERE : DELETE_READY, queue.id, rank, pos);
-}
-
-const DELETE_TASK = `DELETE FROM task WHERE seq = ?`;
-const DELETE_LEDGER = `DELETE FROM attempt WHERE task = ?`;
-const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task = ?`;
-
-/**
- * Deletes a task that is purged, discarded or dropped, with its ledger, and frees its key. Tasks past their retention:
- * verbs/housekeeping.ts.
- */
-export function remove(tx: Tx, task: Found): void {
-  losePart(tx, task);
-  takeOut(tx, task);
-  tx.run(DELETE_TASK, task.seq);
-  tx.run(DELETE_LEDGER, task.seq);
-  tx.run(DELETE_LOG, task.seq);
-  tx.run(DELETE_STEPS, task.seq);
-  if (task.blocksGroup) freeGroup(tx, task.queue, task.groupKey!);
-  if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
-  if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
-  cancelRest(tx);
 }

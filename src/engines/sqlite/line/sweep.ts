@@ -2,11 +2,13 @@ import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
 import { joinsGroupWhenDue } from "../../../core/transition.ts";
 import { isEnd } from "../../../core/task.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
+import { cancelRestOfRuns } from "./cancel.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
 import { fillLane } from "../limits/move-lanes.ts";
 import { end, enter, fail, type Held, type TransitionTask } from "./line.ts";
 import { findBySeq, takeOut } from "./find-task.ts";
 import { endRetryElsewhere, releaseSticky } from "./enter-line.ts";
+import { notify } from "./notices.ts";
 import { openGates } from "../limits/review.ts";
 import { keepStep } from "../flows/steps.ts";
 import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
@@ -136,18 +138,10 @@ export function disownAll(tx: Tx, session: number, queues: readonly string[]): v
   }
 }
 
-const INSERT_NOTICE = `INSERT INTO notice (session, kind, task, created_at, fence) VALUES (?, ?, ?, ?, ?)`;
-
-/** The session reads it with its next heartbeat. */
-export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
-  if (task.session === null) return;
-  tx.noticed = true;
-  tx.run(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
-}
-
 export function expireClaim(tx: Tx, task: Held): void {
   notify(tx, "lost", task);
   fail(tx, task, "lost", lostError(task.worker), 0);
+  cancelRestOfRuns(tx);
 }
 
 const EXPIRED_MANUAL = `
@@ -260,5 +254,6 @@ function expire(tx: Tx): void {
     if (isEnd(task.place.state)) continue;
     takeOut(tx, task);
     end(tx, task, "expired");
+    cancelRestOfRuns(tx);
   }
 }

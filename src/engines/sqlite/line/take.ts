@@ -11,6 +11,7 @@ import { end, type TransitionTask, unwatchTtl } from "./line.ts";
 import { type OfRunRow, placeFrom } from "../flows/runs.ts";
 import { OF_RUN, STEPPED } from "../statements/special.ts";
 import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
+import { cancelRestOfRuns } from "./cancel.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** Moves tasks from the line to `claim`, and returns them to the worker. Claims call it with what in-line.ts read. */
@@ -50,6 +51,7 @@ export function takeLine(
     unwatchTtl(tx, row[2], special.expires_at);
     if (isOutlived(special.expires_at, tx.now)) {
       end(tx, moverFrom(tx, row), "expired");
+      cancelRestOfRuns(tx);
       outcome.more = true;
     } else {
       terms.size.add(sizeOf(row, special));

@@ -21,6 +21,8 @@ export class BatchState {
   readonly workers = new Map<string, LiveWorker[]>();
   /** Runs that have just lost a task: see flows/runs.ts. */
   readonly lostRuns: RunRow[] = [];
+  /** Runs that have ended while some of their tasks have not: see line/cancel.ts. */
+  readonly endedRuns: number[] = [];
   /** Tasks that have just expired and continue in another queue: see verbs/continue-expired.ts. */
   readonly expired: { seq: number; queue: Queue; why: ExpiryReason }[] = [];
   #isSwept = false;

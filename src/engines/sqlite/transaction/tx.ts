@@ -52,8 +52,6 @@ export class Tx extends Statements {
   readonly topics = new Topics();
   /** The lists of stages. */
   readonly stages = new StageLists();
-  /** Cancels a task that has not ended. The store sets it: runs end tasks, and tasks end runs. */
-  cancelPending: (seq: number) => void = () => {};
   /** How far the drops of queues have come: see queues.ts. */
   readonly dropping = new Map<number, number>();
   /** How far pruning of a queue's lanes has come: see prune-lanes.ts. */

@@ -9,7 +9,8 @@ import type {
   TaskState,
 } from "../../../core/task.ts";
 import { announceTask, returnToLine } from "../line/line.ts";
-import { type Found, findBySeq, remove, takeOut } from "../line/find-task.ts";
+import { type Found, findBySeq, takeOut } from "../line/find-task.ts";
+import { remove } from "../line/remove.ts";
 import { revivePart } from "../flows/runs.ts";
 import { DELETE_TIMEOUTS, DELETE_STEPS } from "../flows/steps.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
