@@ -6,7 +6,7 @@ export interface ConsumerTask {
   address: string;
   queue: string;
   concurrency: number;
-  ahead: number;
+  ahead?: number | undefined;
   /** "count": how many tasks it has handled. "delay": for each task, the time since the instant in its payload. */
   reports: "count" | "delay";
 }

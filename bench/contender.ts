@@ -66,8 +66,8 @@ export interface AddOptions {
 export interface WorkOptions {
   /** Handlers at once. */
   concurrency: number;
-  /** Prefetched tasks, if the contender supports it. */
-  ahead: number;
+  /** Prefetched tasks, if the contender supports it; undefined: its default. */
+  ahead?: number | undefined;
 }
 
 export interface Consumer {

@@ -33,7 +33,7 @@ interface Utils {
 /** Its defaults; and what its manual recommends for many short tasks: prefetch, and acks collected for a moment. */
 export const graphileWorker: readonly Contender[] = [
   mode("graphile-worker", ["add-many"], () => ({})),
-  mode("graphile-worker, batching", ["add-many", "drain"], ({ concurrency, ahead }) => ({
+  mode("graphile-worker, batching", ["add-many", "drain"], ({ concurrency, ahead = 0 }) => ({
     localQueue: { size: concurrency + ahead + 1 },
     completeJobBatchDelay: 0,
     failJobBatchDelay: 0,

@@ -72,7 +72,7 @@ function mode(name: string, { answered }: { answered: boolean }): Contender {
       const stream = jetstream.jetstream(connection);
       return {
         add: (data) => stream.publish(queue, JSON.stringify(data)),
-        async work(handler, { concurrency, ahead }) {
+        async work(handler, { concurrency, ahead = 0 }) {
           const consumer = await stream.consumers.get(queue, CONSUMER);
           const unanswered = new Set<Promise<boolean>>();
           const messages = await consumer.consume({

@@ -45,7 +45,7 @@ export const pgBoss: readonly Contender[] = [
             queue,
             batch.map((data) => ({ data })),
           ),
-        async work(handler, { concurrency, ahead }) {
+        async work(handler, { concurrency, ahead = 0 }) {
           // One at a time, it would poll every two seconds.
           const batchSize = Math.max(concurrency + ahead, 2);
           await boss.work(queue, { batchSize, burstWhenBatchFull: true }, async (jobs) => {

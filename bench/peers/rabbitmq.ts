@@ -42,7 +42,7 @@ function mode(name: string, type: "classic" | "quorum", durability: string): Con
               error ? reject(error) : resolve(),
             );
           }),
-        async work(handler, { concurrency, ahead }) {
+        async work(handler, { concurrency, ahead = 0 }) {
           await channel.prefetch(concurrency + ahead);
           const { consumerTag } = await channel.consume(queue, (message) => {
             if (message === null) return;

@@ -4,6 +4,7 @@ import { add } from "./add.ts";
 import { connected } from "./connected.ts";
 import { dashboard } from "./dashboard.ts";
 import { dead } from "./dead.ts";
+import { defaults } from "./defaults.ts";
 import { delayed } from "./delayed.ts";
 import { depth } from "./depth.ts";
 import { drain, drainHandToMouth } from "./drain.ts";
@@ -33,6 +34,7 @@ import { topics } from "./topics.ts";
 import { waitingMessages } from "./waiting-messages.ts";
 
 export const SCENARIOS: readonly Scenario[] = [
+  defaults,
   add,
   addMany,
   drain,

@@ -20,6 +20,8 @@ export interface Held {
   session: number | undefined;
   /** The worker's clock, to know how long the task waited before it started. */
   claimedAt: number;
+  /** The worker's clock: when its handler was called. */
+  startedAt: number;
   /** The worker's clock: when its handler times out. */
   deadline: number;
   task: Task | null;

@@ -10,8 +10,11 @@ import { checkHooks, type WorkerHooks } from "./hooks.ts";
 export interface WorkOptions<Data = unknown, Result = unknown> {
   /** Tasks handled at once; default 1. */
   concurrency?: number | undefined;
-  /** Tasks fetched in advance, so that the next one starts at once; default 0. */
-  prefetch?: number | undefined;
+  /**
+   * Tasks claimed ahead, so that the next one starts at once. Default "auto": as many as will start within 10 ms, by the
+   * times that the worker has seen; none if handlers take longer.
+   */
+  prefetch?: number | "auto" | undefined;
   /** A label for people, in the ledger and in lists. */
   name?: string | undefined;
   /** With several queues: take from the first queue that has a task, or from each in rotation. */
@@ -42,7 +45,7 @@ export interface StopOptions {
 
 export interface ResolvedWork {
   concurrency: number;
-  prefetch: number;
+  prefetch: number | "auto";
   name: string;
   /** The instance, for "retry elsewhere". */
   id: string;
@@ -76,7 +79,7 @@ export function resolveWork(options: WorkOptions<never, never> = {}): ResolvedWo
     throw invalid(`order must be "strict" or "fair"; got ${show(order)}.`);
   return {
     concurrency: checkNumber(options.concurrency ?? 1, "concurrency", 1, MOST_AT_ONCE),
-    prefetch: checkNumber(options.prefetch ?? 0, "prefetch", 0, MOST_AT_ONCE),
+    prefetch: checkPrefetch(options.prefetch ?? "auto"),
     order,
     batch: null,
     limit:
@@ -84,6 +87,12 @@ export function resolveWork(options: WorkOptions<never, never> = {}): ResolvedWo
     ...observing(options.on),
     ...identity(options.name),
   };
+}
+
+function checkPrefetch(given: number | "auto"): number | "auto" {
+  if (given === "auto") return given;
+  if (typeof given !== "number") throw invalid(`prefetch must be "auto" or a number; got ${show(given)}.`);
+  return checkNumber(given, "prefetch", 0, MOST_AT_ONCE);
 }
 
 export function resolveWorkBatch(options: WorkBatchOptions<never, never> = {}): ResolvedWork {

@@ -4,6 +4,7 @@ import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Logger } from "../core/logger.ts";
 import type { ClaimNotice, Port } from "../core/port.ts";
+import { Ahead } from "./ahead.ts";
 import type { EncodeResult, NextCost } from "./claim.ts";
 import { Deadlines } from "./deadlines.ts";
 import { type Answer, ackAtOnce, answersOfBatch, runHandler, settle } from "./handle.ts";
@@ -12,6 +13,7 @@ import type { FailureLog } from "./failure-log.ts";
 import { Membership, pause } from "./membership.ts";
 import { Observer } from "./observer.ts";
 import { abortAfter, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
+import { LONGEST_MS, Prefetch } from "./prefetch.ts";
 import { type BatchHandler, type Handler, Task } from "./task.ts";
 
 /**
@@ -41,6 +43,10 @@ type Phase = "starting" | "working" | "draining" | "stopped";
 const TROUBLE_PAUSE_MS = 500;
 /** With less room than this, two claims for half each are not worth it. */
 const WORTH_HALVING = 32;
+/** Handlers that compute run for this long before other callbacks of the process get a turn. */
+const LONGEST_TURN_MS = 5;
+/** While so many settlements are unanswered, no tasks are claimed: a slow store slows its workers down. */
+const MOST_UNSETTLED = 4 * LIMITS.claimBatch;
 
 export class Worker implements AsyncDisposable {
   /** The instance; `name` is its label. */
@@ -61,7 +67,8 @@ export class Worker implements AsyncDisposable {
   readonly #onStopped: () => void;
   /** By fence, which is unique. */
   readonly #held = new Map<number, Held>();
-  readonly #ahead: Held[] = [];
+  readonly #ahead: Ahead;
+  readonly #prefetch: Prefetch;
   #settling = 0;
   readonly #keepAlive = new KeepAlive();
   /** A worker keeps its process alive, also while it only waits for a handler. */
@@ -72,6 +79,8 @@ export class Worker implements AsyncDisposable {
   #phase: Phase = "starting";
   /** Handlers in progress. */
   #busy = 0;
+  /** When the last handler ended. */
+  #lastEnd = 0;
   /** Settlements that are being retried. Each occupies a slot: otherwise a full queue would slow no worker down. */
   #repeating = 0;
   /** The store may have claims for this worker that it does not know of. */
@@ -122,6 +131,10 @@ export class Worker implements AsyncDisposable {
       port.clock,
       () => this.#held.values(),
       (held) => setFate(held, "timedOut", outOfTime(held)),
+    );
+    this.#prefetch = new Prefetch(options.prefetch, options.concurrency);
+    this.#ahead = new Ahead(port.clock, this.#prefetch.isAuto ? LONGEST_MS : Number.POSITIVE_INFINITY, () =>
+      this.#giveBackOverdue(),
     );
     this.#letProcessEnd = this.#keepAlive.hold();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -187,7 +200,7 @@ export class Worker implements AsyncDisposable {
     const room = this.#room();
     if (room <= 0) return;
     const part = this.#claimSize();
-    if (this.#fetching === 0) void this.#fetch(Math.min(room, part), LIMITS.workerWaitMs);
+    if (this.#fetching === 0) void this.#fetch(Math.min(room, part), this.#mayWait ? LIMITS.workerWaitMs : 0);
     else if (this.#mayFetchSecond && room >= part) void this.#fetch(part, 0);
   }
 
@@ -201,17 +214,37 @@ export class Worker implements AsyncDisposable {
    * half while the other is handled, and neither waits for the other.
    */
   #claimSize(): number {
-    const { concurrency, prefetch, batch } = this.#options;
+    const { concurrency, batch } = this.#options;
     if (batch !== null) return batch;
-    const all = Math.min(concurrency + prefetch, LIMITS.claimBatch);
+    const all = Math.min(concurrency + this.#prefetch.allowance, LIMITS.claimBatch);
     return this.#isBacklogged && all >= WORTH_HALVING ? Math.ceil(all / 2) : all;
   }
 
   #startAhead(): void {
     if (this.#ahead.length === 0) return;
-    const now = this.#now();
-    while (this.#occupied < this.#options.concurrency && this.#ahead.length > 0)
-      this.#work([this.#ahead.shift()!], now);
+    const start = this.#now();
+    if (this.#ahead.isOverdue(start)) this.#giveBackOverdue();
+    let longestWait = 0;
+    let now = start;
+    while (this.#freeSlots > 0 && this.#ahead.length > 0) {
+      if (now - start > LONGEST_TURN_MS) {
+        setImmediate(() => this.#scheduleFill());
+        break;
+      }
+      const next = this.#ahead.shift()!;
+      longestWait = Math.max(longestWait, now - next.claimedAt);
+      this.#work([next], now);
+      now = Math.max(now, this.#lastEnd);
+    }
+    this.#prefetch.waited(longestWait);
+  }
+
+  /** Handlers take longer than before: other workers may be free for what this one cannot start. */
+  #giveBackOverdue(): void {
+    const late = this.#ahead.takeAfter(this.#freeSlots);
+    if (late.length === 0) return;
+    this.#prefetch.gaveBack();
+    this.#giveBackAll(late);
   }
 
   #now(): number {
@@ -219,10 +252,24 @@ export class Worker implements AsyncDisposable {
   }
 
   #room(): number {
-    const { concurrency, prefetch, batch } = this.#options;
-    if (batch !== null) return this.#occupied < concurrency && this.#fetching === 0 ? batch : 0;
-    const free = concurrency + prefetch - this.#occupied - this.#ahead.length - this.#expected;
+    const { batch } = this.#options;
+    if (this.#settling >= MOST_UNSETTLED) return 0;
+    if (batch !== null) return this.#freeSlots > 0 && this.#fetching === 0 ? batch : 0;
+    const ahead = this.#mayWait || this.#isBacklogged ? this.#prefetch.allowance : 0;
+    const free = this.#freeSlots + ahead - this.#ahead.length - this.#expected;
     return Math.min(free, LIMITS.claimBatch, this.#left - this.#expected);
+  }
+
+  /**
+   * Whether a claim may wait for tasks. One that only prefetches may not: it would get a new task while another worker
+   * is free.
+   */
+  get #mayWait(): boolean {
+    return !this.#prefetch.isAuto || this.#freeSlots > this.#ahead.length + this.#expected;
+  }
+
+  get #freeSlots(): number {
+    return this.#options.concurrency - this.#occupied;
   }
 
   /** Tasks that it may still claim. */
@@ -265,6 +312,7 @@ export class Worker implements AsyncDisposable {
           policy: policies[claimed.queue]!,
           session,
           claimedAt,
+          startedAt: claimedAt,
           deadline: Number.POSITIVE_INFINITY,
           task: null,
           fate: "working",
@@ -273,10 +321,12 @@ export class Worker implements AsyncDisposable {
         this.#held.set(claimed.fence, held);
         return held;
       });
+      this.#prefetch.learn(policies);
       // The worker was stopped during the claim: no handler will start.
-      if (this.#phase !== "working") for (const held of fetched) this.#track(this.#giveBack(held), held);
-      else if (this.#options.batch === null) this.#ahead.push(...fetched);
+      if (this.#phase !== "working") this.#giveBackAll(fetched);
+      else if (this.#options.batch === null) this.#ahead.push(fetched);
       else if (fetched.length > 0) this.#work(fetched, claimedAt);
+      if (this.#prefetch.isLimited) this.#giveBackAll(this.#ahead.takeAfter(this.#freeSlots));
     } catch (error) {
       await this.#afterFailedFetch(error, session);
     } finally {
@@ -344,11 +394,7 @@ export class Worker implements AsyncDisposable {
 
   /** Forgets the task if it was prefetched. */
   #drop(held: Held): void {
-    const index = this.#ahead.indexOf(held);
-    if (index >= 0) {
-      this.#ahead.splice(index, 1);
-      this.#held.delete(held.claimed.fence);
-    }
+    if (this.#ahead.remove(held)) this.#held.delete(held.claimed.fence);
   }
 
   async #rejoin(): Promise<void> {
@@ -381,6 +427,7 @@ export class Worker implements AsyncDisposable {
   #begin(held: Held, now: number): void {
     const { claimed, policy } = held;
     const { encodeResult, nextCost } = this.#queues.get(claimed.queue)!;
+    held.startedAt = now;
     held.task = new Task(this.#port, claimed, encodeResult, nextCost);
     held.task.observer = this.#observer;
     this.#observer.claimed(held.task);
@@ -397,6 +444,8 @@ export class Worker implements AsyncDisposable {
   #answered(job: Held[], tasks: Task[], answer: Answer): void {
     // The slot is free now. The settlements share a commit with the next claim.
     this.#busy--;
+    this.#lastEnd = this.#now();
+    this.#prefetch.handled(this.#lastEnd - job[0]!.startedAt);
     if (this.#options.batch === null) {
       this.#finish(job[0]!, answer);
     } else {
@@ -441,7 +490,7 @@ export class Worker implements AsyncDisposable {
     this.#settling++;
     const over = (): void => {
       this.#held.delete(held.claimed.fence);
-      this.#settling--;
+      if (this.#settling-- === MOST_UNSETTLED) this.#scheduleFill();
       if (this.#held.size > 0 || this.#settling > 0) return;
       this.#onDrained?.();
       if (this.#left <= 0) void this.stop();
@@ -458,7 +507,8 @@ export class Worker implements AsyncDisposable {
     await this.ready.catch(() => {});
     // Retire first: released tasks must not be reserved for this worker again.
     if (this.#held.size > 0) this.#membership.retire();
-    for (const held of this.#ahead.splice(0)) this.#track(this.#giveBack(held), held);
+    this.#ahead.stop();
+    this.#giveBackAll(this.#ahead.takeAfter(0));
     const stopAborting = this.#port.clock.after(abortAfter(timeout), () => this.#askToStop());
     await this.#drained(timeout);
     stopAborting();
@@ -469,10 +519,20 @@ export class Worker implements AsyncDisposable {
     letProcessEnd();
   }
 
+  #giveBackAll(tasks: readonly Held[]): void {
+    for (const held of tasks) this.#track(this.#giveBack(held), held);
+  }
+
   /** Releases a task that was prefetched and not started, as if never claimed. */
   async #giveBack(held: Held): Promise<void> {
     this.#held.delete(held.claimed.fence);
-    await this.#port.settle(held.claimed, { kind: "release", started: false }).catch(() => {});
+    this.#taken--;
+    try {
+      await this.#port.settle(held.claimed, { kind: "release", started: false });
+    } catch (error) {
+      // The store may still count it as claimed by this worker, which no longer knows it.
+      if (!isDibsError(error) || error.code !== "CLAIM_LOST") this.#needsReconcile = true;
+    }
   }
 
   #askToStop(): void {
