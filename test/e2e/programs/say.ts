@@ -5,7 +5,19 @@ import { writeSync } from "node:fs";
  * (process.stdout would be asynchronous, and must not be touched: it makes the pipe non-blocking.)
  */
 export function say(said: string, details: object = {}): void {
-  writeSync(1, `${JSON.stringify({ said, ...details })}\n`);
+  const line = Buffer.from(`${JSON.stringify({ said, ...details })}\n`);
+  for (let written = 0; written < line.length;) written += writeOrWait(line, written);
+}
+
+/** The test may read more slowly than this process writes: then the pipe is full for a moment. */
+function writeOrWait(line: Buffer, from: number): number {
+  try {
+    return writeSync(1, line, from);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    return 0;
+  }
 }
 
 export function readOptions(): unknown {
