@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { Writable } from "node:stream";
 
 /**
- * Ends the programs of a supervisor that was killed. Programs (programs.ts) starts one for each supervisor.
+ * Ends the programs of a supervisor that was killed. OwnHost (host.ts) starts one for each supervisor.
  *
  * Node cannot ask the kernel to end its children with it. So a small shell reads a pipe from the supervisor: the
  * process groups that run now, and where the sockets are. When the supervisor dies, however it dies, the pipe ends, and
@@ -45,6 +45,8 @@ const SCRIPT = `
   rm -rf -- "$FOLDER"`;
 
 const POLL_MS = 100;
+/** The longest time until the shell learns that a group has ended. */
+const ENDED_MS = 50;
 
 export class Guardian {
   /** The value of DIBS_SUPERVISOR in the environment of each program. */
@@ -54,6 +56,8 @@ export class Guardian {
   readonly #groups = new Set<number>();
   #shell: ChildProcessByStdio<Writable, null, null> | undefined;
   #isClosed = false;
+  /** Lines about groups that have ended. */
+  #ended = "";
 
   /** @param folder removed in the end @param killAfter milliseconds between TERM and KILL */
   constructor(folder: string, killAfter: number) {
@@ -81,19 +85,28 @@ export class Guardian {
     this.#shell.once("exit", () => {
       if (this.#isClosed) return;
       this.#start();
-      for (const group of this.#groups) this.#say("+", group);
+      this.#ended = "";
+      for (const group of this.#groups) this.#say(`+ ${group}\n`);
     });
     this.#shell.once("error", () => {});
   }
 
   watch(group: number): void {
     this.#groups.add(group);
-    this.#say("+", group);
+    this.#say(`${this.#ended}+ ${group}\n`);
+    this.#ended = "";
   }
 
+  /** Told with the next group that is watched, or a moment later: each write wakes the shell. */
   unwatch(group: number): void {
     this.#groups.delete(group);
-    this.#say("-", group);
+    if (this.#ended === "") setTimeout(() => this.#tellEnded(), ENDED_MS).unref();
+    this.#ended += `- ${group}\n`;
+  }
+
+  #tellEnded(): void {
+    if (this.#ended !== "") this.#say(this.#ended);
+    this.#ended = "";
   }
 
   /** Ends what is left, as if the supervisor had died, and waits for it. */
@@ -102,12 +115,13 @@ export class Guardian {
     const shell = this.#shell!;
     if (shell.exitCode !== null || shell.signalCode !== null) return;
     const exited = new Promise((resolve) => shell.once("exit", resolve));
+    this.#tellEnded();
     shell.ref();
     shell.stdin.end();
     await exited;
   }
 
-  #say(word: "+" | "-", group: number): void {
-    this.#shell!.stdin.write(`${word} ${group}\n`);
+  #say(lines: string): void {
+    this.#shell!.stdin.write(lines);
   }
 }

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { Head, Tail } from "./output.ts";
+import { type Captured, Head, Tail } from "./output.ts";
 
 /**
- * Starts one program in a process group of its own, feeds and reads it, and ends the whole group. programs.ts calls it
- * for each task.
+ * Starts one program in a process group of its own, feeds and reads it, and ends the whole group. host.ts calls it for
+ * each task.
  */
 
 export interface Launch {
@@ -22,8 +22,17 @@ export interface Ended {
   /** Null if a signal ended it. */
   code: number | null;
   signal: NodeJS.Signals | null;
-  output: Head;
-  errors: Tail;
+  output: Captured;
+  errors: Captured;
+}
+
+/** A program that was started. */
+export interface Running {
+  /** Rejects with NotStarted. */
+  readonly ended: Promise<Ended>;
+  /** TERM for the whole group; KILL if it has not ended in time. */
+  end(): void;
+  kill(): void;
 }
 
 /** The program could not be started: it is missing, is not executable, or the system has no room for a process. */
@@ -37,7 +46,7 @@ export const ERROR_BYTES = 4 * 1024;
 /** How long a process outside of the group may keep the output open after the program has ended. */
 const LINGER_MS = 500;
 
-export class Program {
+export class Program implements Running {
   readonly ended: Promise<Ended>;
   readonly #child: ChildProcess;
   readonly #killAfter: number;
@@ -56,7 +65,6 @@ export class Program {
     this.#child.stdin!.end(input);
   }
 
-  /** TERM for the whole group; KILL if it has not ended in time. */
   end(): void {
     if (this.#isEnding || this.#child.pid === undefined) return;
     this.#isEnding = true;
@@ -90,7 +98,7 @@ export class Program {
     await this.#closedSoon(closed);
     clearTimeout(this.#killTimer);
     if (this.#isGroupAlive()) this.kill();
-    return { code, signal, output, errors };
+    return { code, signal, output: output.captured, errors: errors.captured };
   }
 
   /** The output ends when the last process that has it open is gone. One that left the group is not waited for. */

@@ -5,19 +5,27 @@ import { StringDecoder } from "node:string_decoder";
  * Used by launch.ts.
  */
 
+export interface Captured {
+  text: string;
+  /** Bytes that were written. */
+  bytes: number;
+  /** Bytes of them that were not kept. */
+  missing: number;
+}
+
 /** The first bytes: standard output, which becomes the result. */
 export class Head {
   readonly #most: number;
   readonly #chunks: Buffer[] = [];
   #kept = 0;
-  bytes = 0;
+  #bytes = 0;
 
   constructor(most: number) {
     this.#most = most;
   }
 
   add(chunk: Buffer): void {
-    this.bytes += chunk.byteLength;
+    this.#bytes += chunk.byteLength;
     const room = this.#most - this.#kept;
     if (room <= 0) return;
     const part = chunk.subarray(0, room);
@@ -25,14 +33,10 @@ export class Head {
     this.#chunks.push(part);
   }
 
-  /** Without a character that was cut in half. */
-  get text(): string {
-    return new StringDecoder("utf8").write(Buffer.concat(this.#chunks));
-  }
-
-  /** Bytes that were not kept. */
-  get missing(): number {
-    return this.bytes - this.#kept;
+  get captured(): Captured {
+    // Without a character that was cut in half.
+    const text = new StringDecoder("utf8").write(Buffer.concat(this.#chunks));
+    return { text, bytes: this.#bytes, missing: this.#bytes - this.#kept };
   }
 }
 
@@ -41,14 +45,14 @@ export class Tail {
   readonly #most: number;
   #chunks: Buffer[] = [];
   #kept = 0;
-  bytes = 0;
+  #bytes = 0;
 
   constructor(most: number) {
     this.#most = most;
   }
 
   add(chunk: Buffer): void {
-    this.bytes += chunk.byteLength;
+    this.#bytes += chunk.byteLength;
     this.#chunks.push(chunk);
     this.#kept += chunk.byteLength;
     // Joined only now and then: each joining copies all of it.
@@ -62,14 +66,10 @@ export class Tail {
     this.#kept = last.byteLength;
   }
 
-  get text(): string {
+  get captured(): Captured {
     this.#cut();
     // The first bytes may be the rest of a character.
-    return this.#chunks[0]!.toString("utf8").replace(/^\uFFFD+/, "");
-  }
-
-  get missing(): number {
-    this.#cut();
-    return this.bytes - this.#kept;
+    const text = this.#chunks[0]!.toString("utf8").replace(/^\uFFFD+/, "");
+    return { text, bytes: this.#bytes, missing: this.#bytes - this.#kept };
   }
 }

@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Task } from "../worker/task.ts";
 import { factsOf } from "./facts.ts";
-import { Guardian } from "./guardian.ts";
-import { type Ended, NotStarted, Program } from "./launch.ts";
+import { type Host, OwnHost } from "./host.ts";
+import { type Ended, NotStarted, type Running } from "./launch.ts";
+import { startLaunchers } from "./launcher-host.ts";
 import { outcomeOf } from "./outcome.ts";
 import { type FindQueue, TaskSocket } from "./task-socket.ts";
 
@@ -20,6 +21,8 @@ export interface ProgramsOptions {
   findQueue: FindQueue;
   /** Milliseconds between TERM and KILL. */
   killAfter: number;
+  /** How many programs run at a time. Null: one program, and then no other. */
+  concurrency: number | null;
   /** What programs write to standard error, as it comes. */
   onError?: ((task: Task, chunk: Buffer) => void) | undefined;
   /** Called when a program has ended, before its task is settled. */
@@ -34,15 +37,19 @@ const NOT_STARTED_MS = 1_000;
 export class Programs {
   readonly #options: ProgramsOptions;
   readonly #folder = mkdtempSync(join(socketRoot(), "dibs-"));
-  readonly #guardian: Guardian;
-  readonly #running = new Map<Program, Promise<unknown>>();
+  readonly #host: Host;
+  readonly #running = new Map<Running, Promise<unknown>>();
   readonly #freeSockets: TaskSocket[] = [];
   #sockets = 0;
   #isKilled = false;
 
   constructor(options: ProgramsOptions) {
     this.#options = options;
-    this.#guardian = new Guardian(this.#folder, options.killAfter);
+    const { command, env, killAfter, concurrency, onError } = options;
+    const shared = { command, env, killAfter, folder: this.#folder };
+    // For one program, to start another process would take longer than it saves.
+    if (concurrency === null) this.#host = new OwnHost(shared);
+    else this.#host = startLaunchers(shared, concurrency, onError !== undefined);
   }
 
   /** Programs that run now. */
@@ -73,19 +80,10 @@ export class Programs {
   };
 
   async #run(task: Task, worker: string, socket: TaskSocket): Promise<Ended> {
-    const { command, env, killAfter, onError } = this.#options;
-    let group: number | undefined;
-    const program = new Program({
-      command,
-      env: {
-        ...env,
-        ...factsOf(task, worker),
-        DIBS_SOCKET: socket.begin(task),
-        DIBS_SUPERVISOR: this.#guardian.mark,
-      },
+    const { onError } = this.#options;
+    const program = this.#host.start({
+      env: { ...factsOf(task, worker), DIBS_SOCKET: lend(socket, task) },
       input: task.body,
-      killAfter,
-      onStart: (pid) => this.#guardian.watch((group = pid)),
       onError: onError && ((chunk) => onError(task, chunk)),
     });
     const end = (): void => program.end();
@@ -96,7 +94,6 @@ export class Programs {
     } finally {
       task.signal.removeEventListener("abort", end);
       this.#running.delete(program);
-      if (group !== undefined) this.#guardian.unwatch(group);
     }
   }
 
@@ -115,8 +112,17 @@ export class Programs {
   async close(): Promise<void> {
     await Promise.allSettled(this.#running.values());
     for (const socket of this.#freeSockets) socket.close();
-    await this.#guardian.close();
+    await this.#host.close();
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** If a launcher was killed, the folder of the sockets is gone: no fault of this task. */
+function lend(socket: TaskSocket, task: Task): string {
+  try {
+    return socket.begin(task);
+  } catch (error) {
+    throw new NotStarted((error as Error).message, { cause: error });
   }
 }
 

@@ -14,6 +14,7 @@ export async function workWith(script: string, options: Partial<ProgramsOptions>
     env: inherited(process.env, false),
     findQueue: (name) => dibs.queue(name),
     killAfter: 2_000,
+    concurrency: 4,
     onEnded: (_, each) => void ended.push(each),
     onNotStarted: (error) => void notStarted.push(error),
     ...options,

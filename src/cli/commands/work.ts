@@ -18,6 +18,7 @@ import { ProgramReport } from "../program-report.ts";
 
 interface Flags extends StoreFlags {
   concurrency: number;
+  prefetch: number;
   once?: boolean;
   wait?: number;
   name?: string;
@@ -32,6 +33,12 @@ export function workCommand(): Command {
     .usage("[options] <queue...> -- <command> [argument...]")
     .argument("<queue...>", "the queues, and after -- the program that handles their tasks")
     .option("--concurrency <number>", "programs that run at once", numberBetween(1, 10_000), 1)
+    .option(
+      "--prefetch <number>",
+      "tasks to claim ahead of the programs that run",
+      numberBetween(0, 10_000),
+      0,
+    )
     .option("--once", "handle one task, and end: exit code 0 if it succeeded")
     .option("--wait <duration>", "with --once: end if no task comes in this time", duration)
     .option("--name <name>", "a label for people, in the ledger and in lists")
@@ -55,6 +62,7 @@ async function run(words: string[], flags: Flags): Promise<void> {
     env: inherited(process.env, kindOf(address) === "postgres"),
     findQueue: (name) => dibs.queue(name),
     killAfter: flags.killAfter,
+    concurrency: flags.once ? null : flags.concurrency,
     onEnded: (task, ended) => report.ended(task, ended),
     onError: flags.showOutput ? (task, chunk) => report.wrote(task, chunk) : undefined,
     onNotStarted: (error) => {
@@ -63,8 +71,8 @@ async function run(words: string[], flags: Flags): Promise<void> {
       void worker.stop();
     },
   });
-  const { once, name, order } = flags;
-  const options = { name, order, ...(once ? { limit: 1 } : { concurrency: flags.concurrency }) };
+  const { once, name, order, concurrency, prefetch } = flags;
+  const options = { name, order, ...(once ? { limit: 1 } : { concurrency, prefetch }) };
   const handles = [...new Set(queues)].map((queue) => dibs.queue(queue));
   const handler = (task: Task): unknown => programs.handle(task, worker.id);
   // The report says more about a failure than the worker's log.
