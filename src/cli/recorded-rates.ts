@@ -53,7 +53,10 @@ export async function readRates(file: string): Promise<Load> {
     for await (const lines of lineGroups(input as AsyncIterable<Uint8Array>))
       for (const line of lines) if (line.trim() !== "") rates.push(parseRate(line, rates.length + 1));
   } catch (error) {
-    if ((error as { code?: string }).code === "ENOENT") throw invalid(`There is no file ${show(file)}.`);
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") throw invalid(`There is no file ${show(file)}.`);
+    if (code === "EISDIR" || code === "EACCES")
+      throw invalid(`The file ${show(file)} cannot be read (${code}).`);
     throw error;
   }
   if (rates.length < 2)

@@ -169,6 +169,12 @@ test("dibs queues refuses a store that does not exist, and creates none", async 
 });
 
 describe("dibs tokens", () => {
+  test("dibs tokens ls without tokens says so, and prints no empty table", async () => {
+    const { code, stdout, stderr } = await dibs(makeFolder(), ["tokens", "ls"]);
+    expect({ code, stdout }).toEqual({ code: EXIT.done, stdout: "" });
+    expect(stderr).toContain("There are no tokens.");
+  });
+
   test("several tokens can be created at the same time", async () => {
     const folder = makeFolder();
     const names = ["a", "b", "c", "d"];

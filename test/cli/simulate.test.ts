@@ -53,6 +53,7 @@ test.each([
   [["--compare", "max=many"], "It must be a whole number."],
   [["--min", "5", "--max", "2"], "min must not be above max"],
   [["--rates", "missing"], "There is no file"],
+  [["--rates", "."], "cannot be read (EISDIR)"],
   [["--load", "weekly"], "It must be one of constant, square, daily, burst."],
   [["--window", "late"], "window must be one span of hours"],
 ])("dibs simulate refuses %j and says what is possible", async (flags, problem) => {

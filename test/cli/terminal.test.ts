@@ -203,3 +203,13 @@ test("the first Ctrl-C lets dibs add finish what it has read, also on a terminal
   expect(await adding.end()).toBe(EXIT.interrupted);
   expect(adding.shown).toContain("Stopped after 1 task.");
 });
+
+test("Ctrl-C ends dibs simulate --record after the rates that it has printed", async () => {
+  const folder = makeFolder();
+  await (await storeIn(folder)).queue("emails").add(1);
+  const recording = inTerminal(folder, ["simulate", "--record", "emails"]);
+  await recording.sees(/"at":0,"rate":/);
+  recording.terminal.write("\u0003");
+  expect(await recording.end()).toBe(EXIT.done);
+  expect(recording.shown.match(/"rate":/g)).toHaveLength(1);
+});

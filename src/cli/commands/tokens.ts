@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import { KINDS } from "../../server/scopes.ts";
 import { Tokens, tokensPathOf } from "../../server/tokens.ts";
-import { print, printJson } from "../output.ts";
+import { print, printJson, say } from "../output.ts";
 import { addressOf } from "../store.ts";
 import { printTable } from "../table.ts";
 
@@ -33,6 +33,7 @@ export function tokensCommand(): Command {
         const records = open(flags).list();
         const shown = records.map(({ id, name, scopes, createdAt }) => ({ id, name, scopes, createdAt }));
         if (flags.json) return printJson(shown);
+        if (shown.length === 0) return say("There are no tokens. See dibs tokens add --help.");
         printTable(shown, [
           { head: "NAME", cell: ({ name }) => name },
           { head: "ID", cell: ({ id }) => id },

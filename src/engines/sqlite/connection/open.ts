@@ -64,7 +64,9 @@ function unsupported(message: string): DibsError {
 /** A file without content is not a store: a store has content from the first commit. */
 function checkThere(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.size) return;
-  throw invalid(`There is no store ${path}. Look at its name; nothing was made.`);
+  throw invalid(
+    `There is no store ${path}, and none was made. Check its name, or create it with its first task: dibs add QUEUE JSON.`,
+  );
 }
 
 /** Created before SQLite opens it, so that -wal and -shm inherit the mode: payloads may be secret. */
