@@ -25,19 +25,23 @@ test(`${TASKS} tasks are each done once by drones, a tenth of which are killed`,
   const queue = store.queue("work", { lease: "3s", maxAttempts: 20 });
   const tasks = await queue.addMany(Array.from({ length: TASKS }, (_, data) => ({ data })));
   let kills = 0;
+  const failures: string[] = [];
   const drone = async (mayBeKilled: boolean): Promise<number | null> => {
     const program = ["sh", "-c", "sleep 0.1; cat"];
     const child = spawn(
       process.execPath,
       [MAIN, "work", "work", "--once", "--wait", "2s", "--kill-after", "1s", "--", ...program],
-      { cwd: folder, env: bareEnvironment(), stdio: "ignore" },
+      { cwd: folder, env: bareEnvironment(), stdio: ["ignore", "ignore", "pipe"] },
     );
+    let said = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
     if (mayBeKilled && Math.random() < KILLED) {
       kills++;
       const timer = setTimeout(() => child.kill("SIGKILL"), Math.random() * LONGEST_LIFE_MS);
       child.once("exit", () => clearTimeout(timer));
     }
     const [code] = (await once(child, "exit")) as [number | null];
+    if (code === EXIT.failed) failures.push(said);
     return code;
   };
   const isDone = async (): Promise<boolean> => (await queue.stats()).depth.done === TASKS;
@@ -50,6 +54,7 @@ test(`${TASKS} tasks are each done once by drones, a tenth of which are killed`,
     expect(outcomes.filter((outcome) => outcome === "done")).toHaveLength(1);
     expect(outcomes.every((outcome) => outcome === "done" || outcome === "lost")).toBe(true);
   }
+  expect(failures).toEqual([]);
   if (isLong) expect(kills).toBeGreaterThan(TASKS * KILLED * 0.5);
   // It would find one that runs.
   const running = drone(false);
