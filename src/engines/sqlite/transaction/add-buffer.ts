@@ -56,7 +56,9 @@ export class AddBuffer {
     let from = 0;
     for (const tasks of chunks(this.#tasks)) {
       const first = this.#first + from;
-      const shared = this.#mixed ? { first, now: tx.now } : { first, now: tx.now, queue };
+      const shared: Record<string, number> = this.#mixed
+        ? { first, now: tx.now }
+        : { first, now: tx.now, queue };
       tx.runMany(INSERT[kind](tasks.length), this.#values(tasks, from), shared);
       from += tasks.length;
     }
