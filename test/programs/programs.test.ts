@@ -179,6 +179,7 @@ test("a launcher that is killed ends its programs, and their tasks are released"
   await expect.poll(async () => (await task.info()).state).toBe("scheduled");
   // The process that adopted it needs a moment to collect it.
   await expect.poll(() => isAlive(program)).toBe(false);
-  expect(await task.history()).toMatchObject([{ outcome: "released" }]);
+  // This worker goes on, and releases the task again; dibs work stops here.
+  expect(new Set((await task.history()).map(({ outcome }) => outcome))).toEqual(new Set(["released"]));
   expect(notStarted[0]!.message).toBe("the process that starts programs was ended");
 });
