@@ -18,7 +18,7 @@ import { ProgramReport } from "../program-report.ts";
 
 interface Flags extends StoreFlags {
   concurrency: number;
-  prefetch: number;
+  prefetch?: number;
   once?: boolean;
   wait?: number;
   name?: string;
@@ -33,12 +33,7 @@ export function workCommand(): Command {
     .usage("[options] <queue...> -- <command> [argument...]")
     .argument("<queue...>", "the queues, and after -- the program that handles their tasks")
     .option("--concurrency <number>", "programs that run at once", numberBetween(1, 10_000), 1)
-    .option(
-      "--prefetch <number>",
-      "tasks to claim ahead of the programs that run",
-      numberBetween(0, 10_000),
-      0,
-    )
+    .option("--prefetch <number>", "tasks to claim ahead of the programs that run", numberBetween(0, 10_000))
     .option("--once", "handle one task, and end: exit code 0 if it succeeded")
     .option("--wait <duration>", "with --once: end if no task comes in this time", duration)
     .option("--name <name>", "a label for people, in the ledger and in lists")
