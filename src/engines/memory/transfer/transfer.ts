@@ -5,16 +5,8 @@ import {
   type StoreHeader,
   type StoreRecord,
 } from "../../../core/record.ts";
-import {
-  checkHold,
-  checkImport,
-  type Hold,
-  NO_TRANSFER,
-  PAGE,
-  type TransferState,
-  type TransferStore,
-  wroteUpTo,
-} from "../../../engine/transfer.ts";
+import { StoreTransfer } from "../../../engine/store-transfer.ts";
+import { NO_TRANSFER, type TransferState } from "../../../engine/transfer.ts";
 import { holders, laneOf } from "../lanes.ts";
 import { fillLane } from "../line.ts";
 import type { Model } from "../model.ts";
@@ -22,93 +14,84 @@ import { exportModel } from "./export.ts";
 import { importRecord } from "./import.ts";
 
 /** The reference model's side of export, import and move. */
-export class MemoryTransfer implements TransferStore {
+export class MemoryTransfer extends StoreTransfer {
   readonly label: string;
   readonly #model: Model;
 
   constructor(model: Model) {
+    super();
     this.#model = model;
     this.label = model.label;
   }
 
-  async *read(): AsyncGenerator<StoreRecord[]> {
-    const { transfer } = this.#model;
-    const [id, paused] = transfer.kind === "held" ? [transfer.id, transfer.paused] : [null, []];
-    const counts = noCounts();
+  protected async commit<T>(work: () => Promise<T> | T): Promise<T> {
+    return work();
+  }
+
+  protected beginRead(): void {}
+
+  protected endRead(): void {}
+
+  protected failure(error: unknown): unknown {
+    return error;
+  }
+
+  protected records(id: string | null, paused: readonly string[]): StoreRecord[] {
     // A copy: later changes to the model are not part of the export.
-    const records = structuredClone([...exportModel(this.#model, id, paused)]);
-    for (const record of records) countRecord(counts, record);
-    for (let from = 0; from < records.length; from += PAGE.records)
-      yield records.slice(from, from + PAGE.records);
-    yield [{ type: "end", counts }];
+    return structuredClone([...exportModel(this.#model, id, paused)]);
   }
 
-  async state(): Promise<TransferState> {
-    return this.#model.transfer;
+  protected stored(): string {
+    return JSON.stringify(this.#model.transfer);
   }
 
-  async beginImport(header: StoreHeader): Promise<number> {
+  protected store(state: string | null): void {
+    this.#model.transfer = state === null ? NO_TRANSFER : (JSON.parse(state) as TransferState);
+  }
+
+  protected isEmpty(): boolean {
+    const { queues, documents, subscriptions } = this.#model;
+    return queues.size + documents.size + subscriptions.length === 0;
+  }
+
+  protected adopt(header: StoreHeader): void {
     const model = this.#model;
-    const isEmpty = model.queues.size + model.documents.size + model.subscriptions.length === 0;
-    const done = checkImport(model.transfer, header, { label: this.label, isEmpty });
-    if (done > 0) return done;
-    model.transfer = { kind: "importing", id: header.export, done: 0 };
     model.store = header.store;
     model.seq = Math.max(model.seq, header.seq);
     model.fence = Math.max(model.fence, header.fence);
     model.time = { ...model.time, now: Math.max(model.now, header.now) };
-    return 0;
   }
 
-  async write(records: readonly StoreRecord[], done: number): Promise<void> {
-    const { transfer } = this.#model;
-    this.#model.transfer = wroteUpTo(transfer, done - records.length, done, this.label);
+  protected import(records: readonly StoreRecord[]): void {
     for (const record of structuredClone(records)) importRecord(this.#model, record);
   }
 
-  async count(): Promise<Counts> {
+  protected countRows(): Counts {
     const counts = noCounts();
     for (const record of exportModel(this.#model, null, [])) countRecord(counts, record);
     return counts;
   }
 
-  async finishImport(): Promise<void> {
-    const { transfer } = this.#model;
+  protected finishGroups(): void {
     inOrderOfArrival(this.#model);
     fillHeadless(this.#model);
-    if (transfer.kind === "importing") this.#model.transfer = { kind: "imported", id: transfer.id };
   }
 
-  async hold({ id, to }: Hold, { drain }: { drain: boolean }): Promise<{ claimed: number }> {
-    const model = this.#model;
-    const before = model.transfer;
-    checkHold(before, { id, to }, this.label);
-    if (before.kind === "held") return { claimed: 0 };
-    const draining = before.kind === "draining" ? before : undefined;
-    const claimed = [...model.tasks.values()].filter((task) => task.claim).length;
-    const known = { id: draining?.id ?? id, to, paused: draining?.paused ?? [] };
-    if (claimed === 0) model.transfer = { kind: "held", ...known };
-    if (claimed === 0 || !drain) return { claimed };
-    const queues = [...model.queues.values()].filter(({ paused }) => !paused);
+  protected countClaims(): number {
+    return [...this.#model.tasks.values()].filter((task) => task.claim).length;
+  }
+
+  protected pauseAll(): string[] {
+    const queues = [...this.#model.queues.values()].filter(({ paused }) => !paused);
     for (const queue of queues) queue.paused = true;
-    const paused = [...known.paused, ...queues.map(({ name }) => name)];
-    model.transfer = { ...known, kind: "draining", paused };
-    return { claimed };
+    return queues.map(({ name }) => name);
   }
 
-  async release(): Promise<void> {
-    const { transfer } = this.#model;
-    if (transfer.kind !== "held" && transfer.kind !== "draining") return;
-    for (const name of transfer.paused) {
+  protected resume(names: readonly string[]): void {
+    for (const name of names) {
       const queue = this.#model.queues.get(name);
       if (queue) queue.paused = false;
     }
-    this.#model.transfer = NO_TRANSFER;
-  }
-
-  async markMoved(): Promise<void> {
-    const { transfer } = this.#model;
-    if (transfer.kind === "held") this.#model.transfer = { kind: "moved", id: transfer.id, to: transfer.to };
   }
 
   async close(): Promise<void> {}

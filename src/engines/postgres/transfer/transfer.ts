@@ -1,24 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { hostAndDatabaseOf } from "../../../core/address.ts";
 import { DibsError } from "../../../core/errors.ts";
-import {
-  type Counts,
-  countRecord,
-  noCounts,
-  type StoreHeader,
-  type StoreRecord,
-} from "../../../core/record.ts";
-import { Pages } from "../../../engine/pages.ts";
-import {
-  checkHold,
-  checkImport,
-  type Hold,
-  isClosed,
-  NO_TRANSFER,
-  type TransferState,
-  type TransferStore,
-  wroteUpTo,
-} from "../../../engine/transfer.ts";
+import type { Counts, StoreHeader, StoreRecord } from "../../../core/record.ts";
+import { StoreTransfer } from "../../../engine/store-transfer.ts";
 import { openPostgres } from "../engine.ts";
 import { failureFrom } from "../connection/failure.ts";
 import { BEGIN, type Connection, type ConnectionOptions } from "../connection/connection.ts";
@@ -59,8 +43,8 @@ const ADOPT = `
 const raise = (sequence: string): string =>
   `setval('dibs.${sequence}', greatest((SELECT last_value FROM dibs.${sequence}), $1::int8, 1))`;
 const FORGET_COPIES = `UPDATE dibs.store SET epoch = epoch + 1, unsubscribed = unsubscribed + 1 WHERE one = 1`;
-const CLAIMED = `SELECT count(*)::int4 AS count FROM dibs.claim`;
-const HAS_INBOX_ENTRIES = `SELECT EXISTS (SELECT 1 FROM dibs.inbox) AS has_entries`;
+const CLAIMED = `
+  SELECT (SELECT count(*) FROM dibs.claim)::int4 AS count, EXISTS (SELECT 1 FROM dibs.inbox) AS has_entries`;
 const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1`;
 const PAUSE = `
   UPDATE dibs.queue SET paused = true, revision = (SELECT revision FROM dibs.store WHERE one = 1)
@@ -78,110 +62,132 @@ const BLOCKED = new Set(["55P03", "40P01"]);
 /** The inbox has entries, which must be processed before a store is held. */
 class InboxNotEmpty extends Error {}
 
-class PostgresTransfer implements TransferStore {
+/** Another transaction has used the store for LOCK_MS. */
+class StoreInUse extends Error {}
+
+class PostgresTransfer extends StoreTransfer {
   readonly label: string;
   readonly #link: Connection;
   readonly #url: string;
 
   constructor(link: Connection, url: string) {
+    super();
     this.#link = link;
     this.#url = url;
     this.label = labelOf(hostAndDatabaseOf(url), link.schema);
   }
 
-  async *read(): AsyncGenerator<StoreRecord[]> {
-    const link = this.#link;
-    await link.exec(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`);
-    try {
-      const state = await this.state();
-      const [id, paused] = "paused" in state ? [state.id, state.paused] : [null, []];
-      const counts = noCounts();
-      const pages = new Pages();
-      for await (const record of exportStore(link, id, paused)) {
-        countRecord(counts, record);
-        const page = pages.add(record);
-        if (page) yield page;
-      }
-      yield [...pages.rest(), { type: "end", counts }];
-    } catch (error) {
-      throw failureFrom(error, this.label);
-    } finally {
-      if (!link.ended) await link.exec("ROLLBACK");
-    }
+  protected beginRead(): Promise<void> {
+    return this.#link.exec(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`);
   }
 
-  async state(): Promise<TransferState> {
+  protected async endRead(): Promise<void> {
+    if (!this.#link.ended) await this.#link.exec("ROLLBACK");
+  }
+
+  protected failure(error: unknown): unknown {
+    return failureFrom(error, this.label);
+  }
+
+  protected records(id: string | null, paused: readonly string[]): AsyncIterable<StoreRecord> {
+    return exportStore(this.#link, id, paused);
+  }
+
+  protected async stored(): Promise<string | null> {
     const [row] = await this.#link.all<{ transfer: string | null }>(STATE);
-    return row!.transfer === null ? NO_TRANSFER : (JSON.parse(row!.transfer) as TransferState);
+    return row!.transfer;
   }
 
-  async #setState(state: TransferState): Promise<void> {
-    const text = state.kind === "none" ? null : JSON.stringify(state);
-    await this.#link.all(SET_STATE, text, isClosed(state));
+  protected async store(state: string | null, closed: boolean): Promise<void> {
+    await this.#link.all(SET_STATE, state, closed);
   }
 
-  beginImport(header: StoreHeader): Promise<number> {
-    return this.#exclusively(async (link) => {
-      const [row] = await link.all<{ empty: boolean }>(IS_EMPTY);
-      const done = checkImport(await this.state(), header, { label: this.label, isEmpty: row!.empty });
-      if (done > 0) return done;
-      await link.all(ADOPT, header.store);
-      await link.all(`SELECT ${raise("seq")}`, header.seq);
-      await link.all(`SELECT ${raise("fence")}`, header.fence);
-      await this.#setState({ kind: "importing", id: header.export, done: 0 });
-      return 0;
-    });
+  protected async isEmpty(): Promise<boolean> {
+    const [row] = await this.#link.all<{ empty: boolean }>(IS_EMPTY);
+    return row!.empty;
   }
 
-  write(records: readonly StoreRecord[], done: number): Promise<void> {
-    return this.#commit(async (link) => {
-      await this.#setState(wroteUpTo(await this.state(), done - records.length, done, this.label));
-      await importRecords(await openTarget(link), records);
-    });
+  protected async adopt(header: StoreHeader): Promise<void> {
+    await this.#link.all(ADOPT, header.store);
+    await this.#link.all(`SELECT ${raise("seq")}`, header.seq);
+    await this.#link.all(`SELECT ${raise("fence")}`, header.fence);
   }
 
-  count(): Promise<Counts> {
-    return this.#commit(countStore);
+  protected async import(records: readonly StoreRecord[]): Promise<void> {
+    await importRecords(await openTarget(this.#link), records);
   }
 
-  finishImport(): Promise<void> {
-    return this.#exclusively(async (link) => {
-      const state = await this.state();
-      if (state.kind !== "importing") return;
-      await finishGroups(link);
-      await link.all(FORGET_COPIES);
-      await this.#setState({ kind: "imported", id: state.id });
-    });
+  protected countRows(): Promise<Counts> {
+    return countStore(this.#link);
   }
 
-  async hold({ id, to }: Hold, { drain }: { drain: boolean }): Promise<{ claimed: number }> {
+  protected async finishGroups(): Promise<void> {
+    await finishGroups(this.#link);
+    await this.#link.all(FORGET_COPIES);
+  }
+
+  protected async countClaims(): Promise<number> {
+    const [row] = await this.#link.all<{ count: number; has_entries: boolean }>(CLAIMED);
+    if (row!.count === 0 && row!.has_entries) throw new InboxNotEmpty();
+    return row!.count;
+  }
+
+  protected async pauseAll(): Promise<string[]> {
+    await this.#link.all(NEXT_REVISION);
+    return (await this.#link.all<{ name: string }>(PAUSE)).map(({ name }) => name);
+  }
+
+  protected async resume(names: readonly string[]): Promise<void> {
+    await this.#link.all(NEXT_REVISION);
+    await this.#link.all(RESUME, names);
+  }
+
+  close(): Promise<void> {
+    return this.#link.close();
+  }
+
+  protected async commit<T>(work: () => Promise<T> | T, { exclusive } = { exclusive: false }): Promise<T> {
+    if (!exclusive) return this.#commitOnce(work);
     for (const until = performance.now() + PATIENCE_MS; ;) {
       try {
-        return await this.#exclusively((link) => this.#holdOnce(link, { id, to }, drain));
+        return await this.#commitOnce(async () => {
+          await this.#lockStore();
+          return work();
+        });
       } catch (error) {
-        if (!(error instanceof InboxNotEmpty) || performance.now() > until) throw error;
-        await this.#processInbox();
+        const isInbox = error instanceof InboxNotEmpty;
+        if (!isInbox && !(error instanceof StoreInUse)) throw error;
+        if (performance.now() > until) throw isInbox ? error : blocked(this.label, error.cause);
+        await (isInbox ? this.#processInbox() : sleep(PAUSE_MS));
       }
     }
   }
 
-  async #holdOnce(link: Connection, { id, to }: Hold, drain: boolean): Promise<{ claimed: number }> {
-    const before = await this.state();
-    checkHold(before, { id, to }, this.label);
-    if (before.kind === "held") return { claimed: 0 };
-    const draining = before.kind === "draining" ? before : undefined;
-    const known = { id: draining?.id ?? id, to, paused: draining?.paused ?? [] };
-    const [{ count: claimed } = { count: 0 }] = await link.all<{ count: number }>(CLAIMED);
-    if (claimed === 0) {
-      const [row] = await link.all<{ has_entries: boolean }>(HAS_INBOX_ENTRIES);
-      if (row!.has_entries) throw new InboxNotEmpty();
-      await this.#setState({ kind: "held", ...known });
-    } else if (drain) {
-      await link.all(NEXT_REVISION);
-      const paused = (await link.all<{ name: string }>(PAUSE)).map(({ name }) => name);
-      await this.#setState({ ...known, kind: "draining", paused: [...known.paused, ...paused] });
+  async #commitOnce<T>(work: () => Promise<T> | T): Promise<T> {
+    const link = this.#link;
+    try {
+      await link.exec(`${BEGIN}; SET LOCAL synchronous_commit = on`);
+      const answer = await work();
+      await link.exec("COMMIT");
+      return answer;
+    } catch (error) {
+      if (!link.ended) await link.exec("ROLLBACK").catch(() => link.destroy());
+      throw error instanceof InboxNotEmpty || error instanceof StoreInUse ? error : this.failure(error);
     }
-    return { claimed };
+  }
+
+  /**
+   * Every batch has read the row of `store`, and so has every caller's transaction that used dibs. While this holds the
+   * table's lock, none of them is in progress, and those that wait will read what it writes.
+   */
+  async #lockStore(): Promise<void> {
+    await this.#link.exec(`SET LOCAL lock_timeout = ${LOCK_MS}`);
+    try {
+      await this.#link.exec(`LOCK TABLE dibs.store IN ACCESS EXCLUSIVE MODE`);
+    } catch (error) {
+      if (BLOCKED.has((error as { code?: string }).code ?? "")) throw new StoreInUse("", { cause: error });
+      throw error;
+    }
   }
 
   /** Every batch of the engine processes the inbox first. */
@@ -196,66 +202,6 @@ class PostgresTransfer implements TransferStore {
       await engine.execute([{ verb: "housekeep" }]);
     } finally {
       await engine.close();
-    }
-  }
-
-  release(): Promise<void> {
-    return this.#exclusively(async (link) => {
-      const state = await this.state();
-      if (!("paused" in state)) return;
-      await link.all(NEXT_REVISION);
-      await link.all(RESUME, state.paused);
-      await this.#setState(NO_TRANSFER);
-    });
-  }
-
-  markMoved(): Promise<void> {
-    return this.#commit(async () => {
-      const state = await this.state();
-      if (state.kind === "held") await this.#setState({ kind: "moved", id: state.id, to: state.to });
-    });
-  }
-
-  close(): Promise<void> {
-    return this.#link.close();
-  }
-
-  async #commit<T>(work: (link: Connection) => Promise<T>): Promise<T> {
-    const link = this.#link;
-    try {
-      await link.exec(`${BEGIN}; SET LOCAL synchronous_commit = on`);
-      const answer = await work(link);
-      await link.exec("COMMIT");
-      return answer;
-    } catch (error) {
-      if (!link.ended) await link.exec("ROLLBACK").catch(() => link.destroy());
-      throw error instanceof InboxNotEmpty ? error : failureFrom(error, this.label);
-    }
-  }
-
-  /**
-   * Every batch has read the row of `store`, and so has every caller's transaction that used dibs. While this holds the
-   * table's lock, none of them is in progress, and those that wait will read what it writes.
-   */
-  async #exclusively<T>(work: (link: Connection) => Promise<T>): Promise<T> {
-    for (const until = performance.now() + PATIENCE_MS; ;) {
-      let isLocked = false;
-      try {
-        return await this.#commit(async (link) => {
-          await link.exec(`SET LOCAL lock_timeout = ${LOCK_MS}`);
-          try {
-            await link.exec(`LOCK TABLE dibs.store IN ACCESS EXCLUSIVE MODE`);
-          } catch (error) {
-            isLocked = BLOCKED.has((error as { code?: string }).code ?? "");
-            throw error;
-          }
-          return work(link);
-        });
-      } catch (error) {
-        if (!isLocked) throw error;
-        if (performance.now() > until) throw blocked(this.label, error);
-      }
-      await sleep(PAUSE_MS);
     }
   }
 }
