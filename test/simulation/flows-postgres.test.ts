@@ -3,6 +3,7 @@ import { crashEverywhere } from "./flows/crashes.ts";
 import { crashPipelines } from "./flows/pipelines.ts";
 import { endSubjects } from "./postgres.ts";
 import { isLong } from "../run/long.ts";
+import { eachSeed } from "./shards.ts";
 
 // As on the other stores (flows.test.ts), where a commit takes longer. More runs manually:
 // npm run simulate -- --flows --seeds 1000 --engine postgres; and with --pipelines.
@@ -13,10 +14,11 @@ afterAll(endSubjects);
 test(
   "steps, signals and verdicts complete on postgres, wherever a process dies",
   { timeout: 120_000 + seeds * 10_000 },
-  async () => {
+  async ({ signal }) => {
     let runs = 0;
-    for (let seed = 1; seed <= seeds; seed++)
+    await eachSeed([1, seeds], signal, async (seed) => {
       runs += (await crashEverywhere({ seed, engine: "postgres", most })).runs;
+    });
     expect(runs).toBeGreaterThan(seeds * 4);
   },
 );
@@ -24,10 +26,11 @@ test(
 test(
   "runs of a pipeline complete on postgres, stage by stage and joined once, wherever a process dies",
   { timeout: 120_000 + seeds * 10_000 },
-  async () => {
+  async ({ signal }) => {
     let runs = 0;
-    for (let seed = 1; seed <= seeds; seed++)
+    await eachSeed([1, seeds], signal, async (seed) => {
       runs += (await crashPipelines({ seed, engine: "postgres", most })).runs;
+    });
     expect(runs).toBeGreaterThan(seeds * 4);
   },
 );
