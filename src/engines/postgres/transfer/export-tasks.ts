@@ -1,32 +1,30 @@
 import type { StoredLine } from "../../../core/attempt-log.ts";
 import type { TaskEntry } from "../../../core/record.ts";
 import type { NextCosts } from "../../../core/stage-cost.ts";
+import { type Attempt, type AttemptOutcome, type EndState, isEnd, type Step } from "../../../core/task.ts";
 import {
-  type Attempt,
-  type AttemptOutcome,
-  type EndState,
-  type Headers,
-  isEnd,
-  type Step,
-} from "../../../core/task.ts";
+  asScheduled,
+  handlerState,
+  inElsewhereLine,
+  inLine,
+  parsed,
+  present,
+  taskEntry,
+  type TaskInState as InState,
+  type TaskRow as StoredTask,
+} from "../../../engine/export-rows.ts";
 import { PAGE } from "../../../engine/transfer.ts";
-import { NEVER } from "../../../core/transition.ts";
 import type { Connection } from "../connection/connection.ts";
 import { fromColumns, fromText, numbers } from "../statements/text.ts";
 import type { Source } from "./export.ts";
 import { walk } from "./rows.ts";
 
-/** A task as the table of its state describes it, without payload and result, which may be large. */
-interface TaskInState extends Pick<
-  TaskEntry,
-  "state" | "elsewhere" | "dueAt" | "waitsFor" | "blocksGroup" | "verifying" | "endedAt"
-> {
+/** Without payload and result, which may be large. */
+type TaskInState = InState & {
   task: number;
-  failures?: number;
-  linePos?: number;
   /** The success that ended it. */
   success?: Attempt;
-}
+};
 
 interface StateRow {
   task: number;
@@ -53,33 +51,19 @@ interface StateRow {
 
 /** Each state is a table, which is read in the order of its key. */
 const STATES: { sql: string; inState: (row: StateRow, source: Source) => Omit<TaskInState, "task"> }[] = [
-  {
-    sql: `SELECT task, pos, failures FROM dibs.ready ORDER BY queue, rank, pos`,
-    inState: ({ pos: linePos, failures }) => ({ state: "ready", linePos, failures }),
-  },
+  { sql: `SELECT task, pos, failures FROM dibs.ready ORDER BY queue, rank, pos`, inState: inLine },
   {
     sql: `SELECT task, pos, failures, until, avoid FROM dibs.ready_elsewhere ORDER BY queue, rank, pos`,
-    inState: ({ pos: linePos, failures, until, avoid }) => ({
-      ...{ state: "ready", linePos, failures },
-      elsewhere: { until, avoid: JSON.parse(avoid) as string[] },
-    }),
+    inState: inElsewhereLine,
   },
-  {
-    sql: `SELECT task, pos, failures FROM dibs.ready_sticky ORDER BY queue, rank, pos`,
-    inState: ({ pos: linePos, failures }) => ({ state: "ready", linePos, failures }),
-  },
+  { sql: `SELECT task, pos, failures FROM dibs.ready_sticky ORDER BY queue, rank, pos`, inState: inLine },
   {
     sql: `SELECT task, failures FROM dibs.claim ORDER BY task`,
     inState: ({ failures }) => ({ state: "ready", failures }),
   },
   {
     sql: `SELECT task, due, failures, blocks_group, signal FROM dibs.scheduled ORDER BY queue, pos`,
-    inState: ({ due, failures, blocks_group: holds, signal }) => ({
-      ...{ state: signal === null ? "scheduled" : "parked", failures },
-      ...(due !== NEVER && { dueAt: due }),
-      ...(signal !== null && { waitsFor: fromText(signal) }),
-      ...(holds && { blocksGroup: true as const }),
-    }),
+    inState: (row) => asScheduled(row, row.signal === null ? null : fromText(row.signal)),
   },
   {
     // Added by a caller's transaction, and its inbox entry is not processed: it is due now.
@@ -101,9 +85,8 @@ const STATES: { sql: string; inState: (row: StateRow, source: Source) => Omit<Ta
       verifying: {
         ...{ fence: row.fence, worker: row.worker, startedAt: row.started_at, result: null },
         ...(row.asked_at !== null && { asked: source.id(row.asked_at, row.asked) }),
-        ...(row.adds !== null && { adds: row.adds }),
+        ...present({ adds: row.adds, next: parsed(row.next) as NextCosts | null }),
         ...(row.each && { each: true as const }),
-        ...(row.next !== null && { next: JSON.parse(row.next) as NextCosts }),
       },
     }),
   },
@@ -175,20 +158,9 @@ const LINES = `SELECT * FROM dibs.log WHERE task = ANY ($1::int8[]) ORDER BY tas
 const RESULTS = (table: string): string =>
   `SELECT task, result, result_bytes FROM dibs.${table} WHERE task = ANY ($1::int8[])`;
 
-interface TaskRow {
-  seq: number;
-  created_at: number;
-  pos: number | null;
-  expires_at: number | null;
-  queue: number;
-  max_attempts: number | null;
+interface TaskRow extends StoredTask {
   priority: number;
   urgent: boolean | null;
-  cost: number | null;
-  group_key: string | null;
-  idempotency_key: string | null;
-  content_type: string | null;
-  headers: string | null;
   data: string | null;
   bytes: Uint8Array | null;
 }
@@ -247,45 +219,23 @@ async function* load(source: Source, inStates: readonly TaskInState[]): AsyncGen
       ...entry(source, rows.get(task)!, inState),
       ...(inState.verifying && { verifying: { ...inState.verifying, result } }),
       ...(!inState.verifying && result !== null && { result }),
-      ...handlerState(stepsOf.get(task) ?? []),
+      ...handlerState((stepsOf.get(task) ?? []).map(stepFrom)),
       ...ledger(attemptsOf.get(task) ?? [], inState.success),
       ...(linesOf.has(task) && { log: linesOf.get(task)!.map(lineFrom) }),
     };
   }
 }
 
-function entry(source: Source, row: TaskRow, inState: TaskInState): TaskEntry {
-  const { task: seq, failures = 0, linePos, blocksGroup, success: _, ...rest } = inState;
-  const pos = row.pos ?? seq;
-  return {
-    ...{ type: "task", id: source.id(row.created_at, seq), queue: source.queues.get(row.queue)! },
-    ...rest,
-    data: fromColumns(row.data, row.bytes)!,
-    ...(row.content_type !== null && { contentType: row.content_type }),
-    ...(row.headers !== null && { headers: JSON.parse(row.headers) as Headers }),
-    ...(row.priority !== 0 && { priority: row.priority }),
-    ...(row.urgent && { urgent: true as const }),
-    ...(row.cost !== null && { cost: row.cost }),
-    ...(row.group_key !== null && { groupKey: row.group_key }),
-    ...(row.idempotency_key !== null && { idempotencyKey: row.idempotency_key }),
-    ...(row.max_attempts !== null && { maxAttempts: row.max_attempts }),
-    ...(row.expires_at !== null && { expiresAt: row.expires_at }),
-    ...(pos !== seq && { pos }),
-    ...(failures > 0 && { failures }),
-    ...(linePos !== undefined && linePos !== pos && { linePos }),
-    ...(blocksGroup && row.group_key !== null && { blocksGroup }),
-  };
+function entry(source: Source, row: TaskRow, known: TaskInState): TaskEntry {
+  const { task: _, success: __, ...inState } = known;
+  const queue = source.queues.get(row.queue)!;
+  const data = fromColumns(row.data, row.bytes)!;
+  const { priority, urgent } = row;
+  return taskEntry(source, row, { queue, data, priority, urgent: urgent ?? false }, inState);
 }
 
-function handlerState(rows: readonly StepRow[]): Pick<TaskEntry, "steps" | "feedback"> {
-  const feedback = rows.find(({ kind }) => kind === "feedback");
-  const steps = rows.flatMap(({ kind, name, value, bytes }): Step[] =>
-    kind === "feedback" ? [] : [{ kind, name: fromText(name), value: fromColumns(value, bytes) }],
-  );
-  return {
-    ...(steps.length > 0 && { steps }),
-    ...(feedback && { feedback: fromText(feedback.value!) }),
-  };
+function stepFrom({ kind, name, value, bytes }: StepRow) {
+  return { kind, name: fromText(name), value: fromColumns(value, bytes) };
 }
 
 function ledger(rows: readonly AttemptRow[], success: Attempt | undefined): Pick<TaskEntry, "attempts"> {

@@ -1,11 +1,20 @@
-import { randomUUID } from "node:crypto";
 import type { Flow } from "../../../core/flow.ts";
 import type { NamedPolicy } from "../../../core/policy.ts";
-import type { Meter } from "../../../core/rate.ts";
-import { EXPORT_FORMAT, type GateState, type StoreHeader, type StoreRecord } from "../../../core/record.ts";
-import { parsePart, type Stage } from "../../../core/run.ts";
+import type { StoreHeader, StoreRecord } from "../../../core/record.ts";
 import { formatTaskId } from "../../../core/task-id.ts";
-import type { EndState } from "../../../core/task.ts";
+import {
+  type GateRow,
+  gateState,
+  headerOf,
+  type Ids,
+  type KeyRow,
+  keyEntry,
+  type PartRow,
+  partEntry,
+  present,
+  type RunRow,
+  runEntry,
+} from "../../../engine/export-rows.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
 import type { Connection } from "../connection/connection.ts";
 import { fromColumns, fromText } from "../statements/text.ts";
@@ -13,12 +22,11 @@ import { exportTasks } from "./export-tasks.ts";
 import { walk } from "./rows.ts";
 
 /** The store that is exported. */
-export interface Source {
+export interface Source extends Ids {
   link: Connection;
   header: StoreHeader;
   /** Names by id. */
   queues: Map<number, string>;
-  id: (createdAt: number, seq: number) => string;
 }
 
 const lastOf = (sequence: string): string =>
@@ -38,10 +46,7 @@ export async function* exportStore(
   paused: readonly string[],
 ): AsyncGenerator<StoreRecord> {
   const [row] = await link.all<Pick<StoreHeader, "store" | "now" | "seq" | "fence">>(HEADER);
-  const header: StoreHeader = {
-    ...{ type: "store", format: EXPORT_FORMAT, export: id ?? randomUUID() },
-    ...row!,
-  };
+  const header = headerOf(id, row!);
   const source: Source = {
     ...{ link, header, queues: new Map<number, string>() },
     id: (createdAt, seq) => formatTaskId(createdAt, seq, header.store),
@@ -61,20 +66,6 @@ export async function* exportStore(
 const SOME = 1_000;
 /** Rows at a time that may have a result of 16 MiB. */
 const FEW = 4;
-
-interface GateRow {
-  meter: string | null;
-  held_until: number | null;
-  wake_at: number | null;
-}
-
-function gateState({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): GateState {
-  return {
-    ...(meter !== null && { meter: JSON.parse(meter) as Meter }),
-    ...(heldUntil !== null && { heldUntil }),
-    ...(wakeAt !== null && { wakeAt }),
-  };
-}
 
 const QUEUES = `
   SELECT queue.id, name, named, declared, paused, created_at, gate.meter, gate.held_until, gate.wake_at, gate.reviewed
@@ -111,10 +102,9 @@ async function* exportQueues(source: Source, byMove: ReadonlySet<string>): Async
       }));
       yield {
         ...{ type: "queue", name, policy: JSON.parse(row.named) as NamedPolicy },
-        ...(declared !== null && { declared }),
+        ...present({ declared }),
         ...(row.paused && !byMove.has(name) && { paused: true as const }),
-        ...{ createdAt, ...gateState(row) },
-        ...(reviewed !== null && { reviewed }),
+        ...{ createdAt, ...gateState(row), ...present({ reviewed }) },
         ...(flow && { flow }),
       };
     }
@@ -147,93 +137,38 @@ async function* exportDocuments({ link }: Source): AsyncGenerator<StoreRecord> {
   type Row = { kind: string; name: string; value: string; due_at: number | null };
   for await (const rows of walk<Row>(link, DOCUMENTS, FEW))
     for (const { kind, name, value, due_at: dueAt } of rows)
-      yield { type: "document", kind, name, value: fromText(value), ...(dueAt !== null && { dueAt }) };
+      yield { type: "document", kind, name, value: fromText(value), ...present({ dueAt }) };
 }
 
 const RUNS = `SELECT * FROM dibs.run ORDER BY id`;
 
-interface RunRow {
-  id: number;
-  created_at: number;
-  queue: string;
-  pipeline: string;
-  stages: string;
-  under_way: number;
-  state: Exclude<EndState, "dead"> | null;
-  ended_at: number | null;
+interface ResultColumns {
   result: string | null;
   result_bytes: Uint8Array | null;
 }
 
 async function* exportRuns(source: Source): AsyncGenerator<StoreRecord> {
-  for await (const rows of walk<RunRow>(source.link, RUNS, FEW)) {
-    for (const row of rows) {
-      const { queue, pipeline, state, ended_at: endedAt } = row;
-      const result = fromColumns(row.result, row.result_bytes);
-      yield {
-        ...{ type: "run", id: source.id(row.created_at, row.id), queue, pipeline },
-        stages: JSON.parse(row.stages) as Stage[],
-        underWay: row.under_way,
-        ...(state !== null && { state }),
-        ...(endedAt !== null && { endedAt }),
-        ...(result !== null && { result }),
-      };
-    }
-  }
+  for await (const rows of walk<RunRow & ResultColumns>(source.link, RUNS, FEW))
+    for (const row of rows) yield runEntry(source, row, fromColumns(row.result, row.result_bytes));
 }
 
 const PARTS = `
   SELECT run_part.*, run.created_at AS began_at FROM dibs.run_part JOIN dibs.run ON run.id = run_part.run
   ORDER BY run_part.task`;
 
-interface PartRow {
-  task: number;
-  run: number;
-  created_at: number;
-  began_at: number;
-  stage: string;
-  part: string;
-  state: EndState | null;
-  started_at: number | null;
-  ended_at: number | null;
-  awaits_join: boolean;
-  result: string | null;
-  result_bytes: Uint8Array | null;
-}
-
 async function* exportParts(source: Source): AsyncGenerator<StoreRecord> {
-  for await (const rows of walk<PartRow>(source.link, PARTS, FEW)) {
+  type Row = PartRow & ResultColumns & { awaits_join: boolean };
+  for await (const rows of walk<Row>(source.link, PARTS, FEW)) {
     for (const row of rows) {
-      const { stage, state, started_at: startedAt, ended_at: endedAt } = row;
-      yield {
-        ...{ type: "part", id: source.id(row.created_at, row.task), run: source.id(row.began_at, row.run) },
-        ...{ stage, part: parsePart(row.part) },
-        ...(state !== null && { state }),
-        ...(startedAt !== null && { startedAt }),
-        ...(endedAt !== null && { endedAt }),
-        ...(row.awaits_join && { awaitsJoin: { result: fromColumns(row.result, row.result_bytes) } }),
-      };
+      const result = fromColumns(row.result, row.result_bytes);
+      yield partEntry(source, row, row.awaits_join ? { result } : null);
     }
   }
 }
 
 const KEYS = `SELECT * FROM dibs.idempotency ORDER BY queue, key`;
 
-interface KeyRow {
-  queue: number;
-  key: string;
-  task: number;
-  created_at: number;
-  forget_at: number | null;
-  state: EndState | null;
-}
-
-async function* exportKeys({ link, queues, id }: Source): AsyncGenerator<StoreRecord> {
-  for await (const rows of walk<KeyRow>(link, KEYS, SOME))
-    for (const { queue, key, task, created_at: createdAt, forget_at: forgetAt, state } of rows)
-      yield {
-        ...{ type: "key", queue: queues.get(queue)!, key, task: id(createdAt, task) },
-        ...(forgetAt !== null && { forgetAt }),
-        ...(state !== null && { state }),
-      };
+async function* exportKeys(source: Source): AsyncGenerator<StoreRecord> {
+  for await (const rows of walk<KeyRow>(source.link, KEYS, SOME))
+    for (const row of rows) yield keyEntry(source, row, source.queues.get(row.queue)!);
 }
