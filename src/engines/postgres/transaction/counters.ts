@@ -1,6 +1,7 @@
 import { type Flow, noFlow } from "../../../core/flow.ts";
-import { type DepthByState, NO_DEPTH, type TaskState } from "../../../core/task.ts";
+import { type DepthByState, NO_DEPTH } from "../../../core/task.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
+import { UncommittedCounts } from "../../../engine/uncommitted-counts.ts";
 import type { Queue } from "./queue-cache.ts";
 import { foldingLock, tryLock } from "../connection/locks.ts";
 import type { Tx } from "./tx.ts";
@@ -35,32 +36,13 @@ const DEPTH = `
     SELECT 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
   ) AS part`;
 
-/** What a transaction has counted and not written yet. */
-export class Counters {
+/** Writes and reads the counters of the queues. */
+export class Counters extends UncommittedCounts<Queue> {
   readonly #tx: Tx;
-  readonly #depths = new Map<Queue, DepthByState>();
-  readonly #flows = new Map<Queue, Flow>();
 
   constructor(tx: Tx) {
+    super();
     this.#tx = tx;
-  }
-
-  count(queue: Queue, state: TaskState, by: number): void {
-    let depth = this.#depths.get(queue);
-    if (!depth) {
-      depth = { ...NO_DEPTH };
-      this.#depths.set(queue, depth);
-    }
-    depth[state] += by;
-  }
-
-  flow(queue: Queue): Flow {
-    let flow = this.#flows.get(queue);
-    if (!flow) {
-      flow = noFlow();
-      this.#flows.set(queue, flow);
-    }
-    return flow;
   }
 
   async depth(queue: Queue): Promise<DepthByState> {
@@ -70,7 +52,7 @@ export class Counters {
 
   /** Writes what was counted so far. */
   flush(): void {
-    const queues = new Set([...this.#depths.keys(), ...this.#flows.keys()]);
+    const queues = new Set([...this.depths.keys(), ...this.flows.keys()]);
     if (queues.size === 0) return;
     const slot = Math.floor(this.#tx.now / BOUNDS.rateSlot);
     this.#tx.put(
@@ -81,19 +63,14 @@ export class Counters {
   }
 
   #line(queue: Queue, slot: number): string {
-    const d = this.#depths.get(queue) ?? NO_DEPTH;
-    const f = this.#flows.get(queue) ?? noFlow();
+    const d = this.depths.get(queue) ?? NO_DEPTH;
+    const f = this.flows.get(queue) ?? noFlow();
     return [
       [queue.id, slot, d.ready, d.waiting, d.scheduled, d.claimed, d.done, d.dead, d.cancelled, d.expired],
       [f.added, f.claimed, f.done, f.failed, f.waitMs, f.serviceMs, d.parked, d.verifying],
     ]
       .flat()
       .join(",");
-  }
-
-  forget(): void {
-    this.#depths.clear();
-    this.#flows.clear();
   }
 }
 

@@ -1,18 +1,15 @@
 import { dropsOldest } from "../../../core/add-rules.ts";
-import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../core/policy.ts";
+import {
+  KnownQueues,
+  leastPayloadOf,
+  type QueueColumns,
+  queueFrom,
+  type StoredQueue,
+} from "../../../engine/known-queues.ts";
 import { HAS_INBOX_ENTRIES } from "../line/inbox-floor.ts";
 import type { Tx } from "./tx.ts";
 
-export interface Queue {
-  id: number;
-  name: string;
-  /** The policy fields that a declaration named. */
-  named: NamedPolicy;
-  policy: QueuePolicy;
-  /** The last declaration applied, as JSON. */
-  declared: string | null;
-  paused: boolean;
-  createdAt: number;
+export interface Queue extends StoredQueue {
   /** It has or had limits or a hold, so it has a gate: see limits.ts. */
   limited: boolean;
 }
@@ -46,30 +43,37 @@ export interface Version {
 export const asKnown = (revision: string, epoch: string): string =>
   `EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = ${revision} AND epoch = ${epoch} AND NOT ${HAS_INBOX_ENTRIES})`;
 
-interface QueueRow {
-  id: number;
-  name: string;
-  named: string;
-  declared: string | null;
+interface QueueRow extends QueueColumns {
   paused: boolean;
-  created_at: number;
   limited: boolean;
 }
 
-/** A copy of the queues, which a connection keeps between transactions. The header says when it is out of date. */
-export class QueueCache {
+export interface Traits {
+  leastPayload: number;
+  /** Some queue has or had limits or a hold. */
+  hasLimits: boolean;
+  /** Some queue drops its oldest tasks if it is full: line/trim.ts. */
+  dropsOldest: boolean;
+}
+
+/** The header says when the copy of the queues is out of date. */
+export class QueueCache extends KnownQueues<Queue, Traits> {
   readonly #tx: Tx;
   #revision = -1;
   #epoch = -1;
-  readonly #byName = new Map<string, Queue>();
-  readonly #byId = new Map<number, Queue>();
-  #leastPayload: number | undefined;
   #changed = false;
-  #hasLimits: boolean | undefined;
-  #dropsOldest: boolean | undefined;
 
   constructor(tx: Tx) {
+    super();
     this.#tx = tx;
+  }
+
+  protected traitsOf(queues: readonly Queue[]): Traits {
+    return {
+      leastPayload: leastPayloadOf(queues),
+      hasLimits: queues.some(({ limited }) => limited),
+      dropsOldest: queues.some(({ policy }) => dropsOldest(policy)),
+    };
   }
 
   begin(): void {
@@ -100,10 +104,7 @@ export class QueueCache {
     const rows = isDropped
       ? await this.#tx.all<QueueRow>(ALL_QUEUES)
       : await this.#tx.all<QueueRow>(QUEUES_SINCE, this.#revision);
-    if (isDropped) {
-      this.#byName.clear();
-      this.#byId.clear();
-    }
+    if (isDropped) this.discardAll();
     for (const row of rows) this.#store(row);
     this.#revision = revision;
     this.#epoch = epoch;
@@ -115,31 +116,14 @@ export class QueueCache {
     this.#epoch = -1;
   }
 
-  get all(): IterableIterator<Queue> {
-    return this.#byId.values();
-  }
-
-  named(name: string): Queue | undefined {
-    return this.#byName.get(name);
-  }
-
-  of(id: number): Queue {
-    return this.#byId.get(id)!;
-  }
-
-  /** Undefined if it was dropped meanwhile. */
-  ifAny(id: number): Queue | undefined {
-    return this.#byId.get(id);
-  }
-
   /** Creates it if it is new. */
   async getOrMake(name: string): Promise<Queue> {
-    return this.#byName.get(name) ?? (await this.ensure(name)).queue;
+    return this.named(name) ?? (await this.ensure(name)).queue;
   }
 
   /** As getOrMake, and whether this call created it. */
   async ensure(name: string): Promise<{ queue: Queue; isNew: boolean }> {
-    const known = this.#byName.get(name);
+    const known = this.named(name);
     if (known) return { queue: known, isNew: false };
     const revision = await this.nextRevision();
     const [made] = await this.#tx.take<QueueRow>(INSERT_QUEUE, name, this.#tx.now, revision);
@@ -158,14 +142,14 @@ export class QueueCache {
 
   /** Reads queues that are newer than the copy. One that is still missing was dropped. */
   async load(ids: readonly number[]): Promise<void> {
-    const unknown = ids.filter((id) => !this.#byId.has(id));
+    const unknown = ids.filter((id) => !this.ifAny(id));
     if (unknown.length === 0) return;
     for (const row of await this.#tx.all<QueueRow>(QUEUES_OF, [...new Set(unknown)])) this.#store(row);
   }
 
   /** The next ones by name, as they are now. The copy does not change: the transaction began with it. */
   async page(after: string, limit: number): Promise<Queue[]> {
-    return (await this.#tx.all<QueueRow>(QUEUES_AFTER, after, limit)).map(queueFrom);
+    return (await this.#tx.all<QueueRow>(QUEUES_AFTER, after, limit)).map(queueOf);
   }
 
   /** The revision to write into a queue that changes. No other transaction gets one until the commit. */
@@ -178,55 +162,24 @@ export class QueueCache {
 
   /** The queue is dropped: every other copy is read again. */
   remove(queue: Queue): void {
-    this.#hasLimits = undefined;
-    this.#dropsOldest = undefined;
-    this.#byName.delete(queue.name);
-    this.#byId.delete(queue.id);
+    this.discard(queue);
     this.#changed = true;
     this.#tx.send(NEXT_EPOCH);
   }
 
-  /** The lowest maxPayload of all queues. */
-  get leastPayload(): number {
-    // Math.min(...) would overflow the stack with many queues.
-    this.#leastPayload ??= [...this.all].reduce(
-      (least, { policy }) => Math.min(least, policy.maxPayload),
-      Number.POSITIVE_INFINITY,
-    );
-    return this.#leastPayload;
-  }
-
-  policyOf(name: string): QueuePolicy {
-    return this.#byName.get(name)?.policy ?? resolvePolicy({});
-  }
-
-  /** Some queue has or had limits or a hold. */
   get hasLimits(): boolean {
-    this.#hasLimits ??= [...this.all].some(({ limited }) => limited);
-    return this.#hasLimits;
-  }
-
-  /** Some queue drops its oldest tasks if it is full: line/trim.ts. */
-  get dropsOldest(): boolean {
-    this.#dropsOldest ??= [...this.all].some(({ policy }) => dropsOldest(policy));
-    return this.#dropsOldest;
+    return this.traits.hasLimits;
   }
 
   noteLimited(queue: Queue): void {
     queue.limited = true;
-    this.#hasLimits = true;
+    this.forgetTraits();
   }
 
   #store(row: QueueRow): Queue {
-    this.#leastPayload = undefined;
-    this.#hasLimits = undefined;
-    this.#dropsOldest = undefined;
-    const known = this.#byId.get(row.id);
-    const fields = queueFrom(row);
-    const queue: Queue = known ? Object.assign(known, fields) : fields;
-    this.#byName.set(queue.name, queue);
-    this.#byId.set(queue.id, queue);
-    return queue;
+    const known = this.ifAny(row.id);
+    const fields = queueOf(row);
+    return this.keep(known ? Object.assign(known, fields) : fields);
   }
 }
 
@@ -235,16 +188,6 @@ export async function lockStore(tx: Tx): Promise<void> {
   await tx.lockOne(LOCK_STORE);
 }
 
-function queueFrom(row: QueueRow): Queue {
-  const named = JSON.parse(row.named) as NamedPolicy;
-  return {
-    id: row.id,
-    name: row.name,
-    named,
-    policy: resolvePolicy(named),
-    declared: row.declared,
-    paused: row.paused,
-    createdAt: row.created_at,
-    limited: row.limited,
-  };
+function queueOf(row: QueueRow): Queue {
+  return { ...queueFrom(row), paused: row.paused, limited: row.limited };
 }

@@ -51,7 +51,7 @@ async function addAll(
     : tasks.some(({ unique }) => unique !== undefined)
       ? addInTurn(tx, tasks)
       : addGenerally(tx, tasks, taken));
-  if (tx.queues.dropsOldest) await trimAll(tx, tasks);
+  if (tx.queues.traits.dropsOldest) await trimAll(tx, tasks);
   return added;
 }
 

@@ -68,7 +68,7 @@ async function lockClaims(tx: Tx, successes: readonly Success[]): Promise<void> 
 function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   const successes: Success[] = [];
   const seen = new Set<number>();
-  const most = tx.queues.leastPayload;
+  const most = tx.queues.traits.leastPayload;
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
     if (op.verb !== "settle" || op.settlement.kind !== "done" || op.spent !== undefined) break;

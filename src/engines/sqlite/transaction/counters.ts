@@ -1,6 +1,6 @@
-import { type Flow, noFlow } from "../../../core/flow.ts";
-import { type DepthByState, NO_DEPTH, type TaskState } from "../../../core/task.ts";
+import type { DepthByState } from "../../../core/task.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
+import { UncommittedCounts } from "../../../engine/uncommitted-counts.ts";
 import type { Queue } from "./queue-cache.ts";
 import type { Tx } from "./tx.ts";
 
@@ -18,32 +18,13 @@ const ADD_FLOW = `
     failed = failed + excluded.failed, wait_ms = wait_ms + excluded.wait_ms,
     service_ms = service_ms + excluded.service_ms`;
 
-/** What a transaction has counted and not written yet. */
-export class Counters {
+/** Writes and reads the counters of the queues. */
+export class Counters extends UncommittedCounts<Queue> {
   readonly #tx: Tx;
-  readonly #depths = new Map<Queue, DepthByState>();
-  readonly #flows = new Map<Queue, Flow>();
 
   constructor(tx: Tx) {
+    super();
     this.#tx = tx;
-  }
-
-  count(queue: Queue, state: TaskState, by: number): void {
-    let depth = this.#depths.get(queue);
-    if (!depth) {
-      depth = { ...NO_DEPTH };
-      this.#depths.set(queue, depth);
-    }
-    depth[state] += by;
-  }
-
-  flow(queue: Queue): Flow {
-    let flow = this.#flows.get(queue);
-    if (!flow) {
-      flow = noFlow();
-      this.#flows.set(queue, flow);
-    }
-    return flow;
   }
 
   depth(queue: Queue): DepthByState {
@@ -54,30 +35,18 @@ export class Counters {
   /** How many of its tasks are claimed now. */
   claimed(queue: Queue): number {
     const { claimed } = this.#tx.get<{ claimed: number }>(READ_CLAIMED, queue.id)!;
-    return claimed + (this.#depths.get(queue)?.claimed ?? 0);
+    return claimed + (this.depths.get(queue)?.claimed ?? 0);
   }
 
   /** Writes what was counted so far. */
   flush(): void {
-    for (const [queue, d] of this.#depths) {
+    for (const [queue, d] of this.depths) {
       const pending = [d.ready, d.waiting, d.scheduled, d.claimed, d.parked, d.verifying];
       this.#tx.run(ADD_DEPTH, ...pending, d.done, d.dead, d.cancelled, d.expired, queue.id);
     }
-    this.#depths.clear();
     const slot = Math.floor(this.#tx.now / BOUNDS.rateSlot);
-    for (const [queue, f] of this.#flows)
+    for (const [queue, f] of this.flows)
       this.#tx.run(ADD_FLOW, queue.id, slot, f.added, f.claimed, f.done, f.failed, f.waitMs, f.serviceMs);
-    this.#flows.clear();
-  }
-
-  /** The queue is dropped. */
-  remove(queue: Queue): void {
-    this.#depths.delete(queue);
-    this.#flows.delete(queue);
-  }
-
-  forget(): void {
-    this.#depths.clear();
-    this.#flows.clear();
+    this.forget();
   }
 }

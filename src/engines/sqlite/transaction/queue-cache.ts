@@ -1,18 +1,16 @@
 import { dropsOldest } from "../../../core/add-rules.ts";
-import { isGated, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../core/policy.ts";
+import { isGated } from "../../../core/policy.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
+import {
+  KnownQueues,
+  leastPayloadOf,
+  type QueueColumns,
+  queueFrom,
+  type StoredQueue,
+} from "../../../engine/known-queues.ts";
 import type { Tx } from "./tx.ts";
 
-export interface Queue {
-  id: number;
-  name: string;
-  /** The policy fields that a declaration named. */
-  named: NamedPolicy;
-  policy: QueuePolicy;
-  /** The last declaration applied, as JSON. */
-  declared: string | null;
-  paused: boolean;
-  createdAt: number;
+export interface Queue extends StoredQueue {
   lanes: Lanes;
   /** It has a row in `gate`. */
   gate: boolean;
@@ -34,25 +32,31 @@ const INSERT_QUEUE = `INSERT INTO queue (name, named, paused, created_at) VALUES
 const UPDATE_QUEUE = `UPDATE queue SET named = ?, declared = ?, paused = ?, lanes = ?, gate = ? WHERE id = ?`;
 const INSERT_DEPTH = `INSERT INTO depth (queue) VALUES (?)`;
 
-/** A copy of the queues, which a connection keeps between transactions. The row of `store` says when it is out of date. */
-export class QueueCache {
+/** The row of `store` says when the copy of the queues is out of date. */
+export class QueueCache extends KnownQueues<Queue, Traits> {
   readonly #tx: Tx;
   /** Written to the row of `store`. */
   revision = -1;
-  #traits: Traits | undefined;
-  readonly #byName = new Map<string, Queue>();
-  readonly #byId = new Map<number, Queue>();
 
   constructor(tx: Tx) {
+    super();
     this.#tx = tx;
+  }
+
+  protected traitsOf(queues: readonly Queue[]): Traits {
+    return {
+      leastPayload: leastPayloadOf(queues),
+      hasVerified: queues.some(isVerified),
+      hasLimits: queues.some(({ limited, lanes }) => limited || lanes !== HEAD_ONLY),
+      hasTurns: queues.some(({ policy }) => policy.groups.fair),
+      dropsOldest: queues.some(({ policy }) => dropsOldest(policy)),
+    };
   }
 
   follow(revision: number): void {
     if (revision === this.revision) return;
-    this.#traits = undefined;
-    this.#byName.clear();
-    this.#byId.clear();
-    for (const row of this.#tx.all<QueueRow>(READ_QUEUES)) this.#keep(queueFrom(row));
+    this.discardAll();
+    for (const row of this.#tx.all<QueueRow>(READ_QUEUES)) this.keep(queueOf(row));
     this.revision = revision;
   }
 
@@ -61,21 +65,9 @@ export class QueueCache {
     this.revision = -1;
   }
 
-  get all(): IterableIterator<Queue> {
-    return this.#byId.values();
-  }
-
-  named(name: string): Queue | undefined {
-    return this.#byName.get(name);
-  }
-
-  of(id: number): Queue {
-    return this.#byId.get(id)!;
-  }
-
   /** Creates it if it is new. */
   getOrMake(name: string): Queue {
-    return this.#byName.get(name) ?? this.#make(name);
+    return this.named(name) ?? this.#make(name);
   }
 
   #make(name: string): Queue {
@@ -83,15 +75,9 @@ export class QueueCache {
     const { id } = tx.take<{ id: number }>(INSERT_QUEUE, name, tx.now)!;
     tx.run(INSERT_DEPTH, id);
     const row = { id, name, named: "{}", declared: null, paused: 0, created_at: tx.now };
-    const queue = this.#keep(queueFrom({ ...row, lanes: HEAD_ONLY, gate: 0 }));
+    const queue = this.keep(queueOf({ ...row, lanes: HEAD_ONLY, gate: 0 }));
     this.noteChange();
     tx.announce({ type: "queue.created", at: tx.now, queue: name });
-    return queue;
-  }
-
-  #keep(queue: Queue): Queue {
-    this.#byName.set(queue.name, queue);
-    this.#byId.set(queue.id, queue);
     return queue;
   }
 
@@ -112,8 +98,7 @@ export class QueueCache {
 
   /** The queue is dropped. */
   remove(queue: Queue): void {
-    this.#byName.delete(queue.name);
-    this.#byId.delete(queue.id);
+    this.discard(queue);
     this.#tx.counters.remove(queue);
     this.noteChange();
   }
@@ -121,22 +106,11 @@ export class QueueCache {
   /** The copies of other connections are out of date. */
   noteChange(): void {
     this.revision++;
-    this.#traits = undefined;
-  }
-
-  policyOf(name: string): QueuePolicy {
-    return this.#byName.get(name)?.policy ?? resolvePolicy({});
-  }
-
-  /** What is true of all queues, or of some. */
-  get traits(): Traits {
-    this.#traits ??= traitsOf([...this.all]);
-    return this.#traits;
+    this.forgetTraits();
   }
 }
 
 export interface Traits {
-  /** The lowest maxPayload of all queues. */
   leastPayload: number;
   /** Some queue is verified, or asks for verdicts: its acks are not settled in bulk. */
   hasVerified: boolean;
@@ -148,20 +122,6 @@ export interface Traits {
   dropsOldest: boolean;
 }
 
-function traitsOf(queues: readonly Queue[]): Traits {
-  return {
-    // Math.min(...) would overflow the stack with many queues.
-    leastPayload: queues.reduce(
-      (least, { policy }) => Math.min(least, policy.maxPayload),
-      Number.POSITIVE_INFINITY,
-    ),
-    hasVerified: queues.some(isVerified),
-    hasLimits: queues.some(({ limited, lanes }) => limited || lanes !== HEAD_ONLY),
-    hasTurns: queues.some(({ policy }) => policy.groups.fair),
-    dropsOldest: queues.some(({ policy }) => dropsOldest(policy)),
-  };
-}
-
 function isLimited({ lanes, gate, policy }: Omit<Queue, "limited">): boolean {
   return lanes === COUNTED || gate || isGated(policy);
 }
@@ -171,21 +131,13 @@ export function isVerified({ name, policy }: Queue): boolean {
   return policy.verified || isVerificationQueue(name);
 }
 
-interface QueueRow {
-  id: number;
-  name: string;
-  named: string;
-  declared: string | null;
+interface QueueRow extends QueueColumns {
   paused: number;
-  created_at: number;
   lanes: Lanes;
   gate: number;
 }
 
-function queueFrom(row: QueueRow): Queue {
-  const named = JSON.parse(row.named) as NamedPolicy;
-  const { id, name, declared, lanes } = row;
-  const queue = { id, name, named, policy: resolvePolicy(named), declared, paused: row.paused === 1, lanes };
-  const all = { ...queue, createdAt: row.created_at, gate: row.gate === 1 };
-  return { ...all, limited: isLimited(all) };
+function queueOf(row: QueueRow): Queue {
+  const queue = { ...queueFrom(row), paused: row.paused === 1, lanes: row.lanes, gate: row.gate === 1 };
+  return { ...queue, limited: isLimited(queue) };
 }

@@ -1,0 +1,99 @@
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../core/policy.ts";
+
+/** A queue as both SQL engines know it. */
+export interface StoredQueue {
+  id: number;
+  name: string;
+  /** The policy fields that a declaration named. */
+  named: NamedPolicy;
+  policy: QueuePolicy;
+  /** The last declaration applied, as JSON. */
+  declared: string | null;
+  paused: boolean;
+  createdAt: number;
+}
+
+/** The columns of `queue` that both SQL engines have. */
+export interface QueueColumns {
+  id: number;
+  name: string;
+  named: string;
+  declared: string | null;
+  created_at: number;
+}
+
+export function queueFrom(row: QueueColumns): Omit<StoredQueue, "paused"> {
+  const { id, name, declared, created_at: createdAt } = row;
+  const named = JSON.parse(row.named) as NamedPolicy;
+  return { id, name, named, policy: resolvePolicy(named), declared, createdAt };
+}
+
+/** The lowest maxPayload of all queues. */
+export function leastPayloadOf(queues: readonly StoredQueue[]): number {
+  // Math.min(...) would overflow the stack with many queues.
+  return queues.reduce((least, { policy }) => Math.min(least, policy.maxPayload), Number.POSITIVE_INFINITY);
+}
+
+/**
+ * A copy of the queues, which a connection keeps between transactions. `transaction/queue-cache.ts` of both SQL engines
+ * extends it with the statements that read and change queues.
+ *
+ * `Traits`: what is true of all queues or of some, computed when it is first needed after a change.
+ */
+export abstract class KnownQueues<Queue extends StoredQueue, Traits> {
+  readonly #byName = new Map<string, Queue>();
+  readonly #byId = new Map<number, Queue>();
+  #traits: Traits | undefined;
+
+  protected abstract traitsOf(queues: readonly Queue[]): Traits;
+
+  get all(): IterableIterator<Queue> {
+    return this.#byId.values();
+  }
+
+  named(name: string): Queue | undefined {
+    return this.#byName.get(name);
+  }
+
+  of(id: number): Queue {
+    return this.#byId.get(id)!;
+  }
+
+  /** Undefined if it was dropped meanwhile. */
+  ifAny(id: number): Queue | undefined {
+    return this.#byId.get(id);
+  }
+
+  policyOf(name: string): QueuePolicy {
+    return this.#byName.get(name)?.policy ?? resolvePolicy({});
+  }
+
+  get traits(): Traits {
+    this.#traits ??= this.traitsOf([...this.all]);
+    return this.#traits;
+  }
+
+  protected keep(queue: Queue): Queue {
+    this.#byName.set(queue.name, queue);
+    this.#byId.set(queue.id, queue);
+    this.#traits = undefined;
+    return queue;
+  }
+
+  protected discard({ id, name }: Queue): void {
+    this.#byName.delete(name);
+    this.#byId.delete(id);
+    this.#traits = undefined;
+  }
+
+  protected discardAll(): void {
+    this.#byName.clear();
+    this.#byId.clear();
+    this.#traits = undefined;
+  }
+
+  /** The fields of a queue have changed. */
+  protected forgetTraits(): void {
+    this.#traits = undefined;
+  }
+}
