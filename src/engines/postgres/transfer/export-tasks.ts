@@ -1,7 +1,7 @@
 import type { StoredLine } from "../../../core/attempt-log.ts";
 import type { TaskEntry } from "../../../core/record.ts";
 import type { NextCosts } from "../../../core/stage-cost.ts";
-import { type Attempt, type AttemptOutcome, type EndState, isEnd, type Step } from "../../../core/task.ts";
+import { type Attempt, type EndState, isEnd, type Step } from "../../../core/task.ts";
 import {
   asScheduled,
   handlerState,
@@ -13,6 +13,7 @@ import {
   type TaskInState as InState,
   type TaskRow as StoredTask,
 } from "../../../engine/export-rows.ts";
+import { type AttemptRow, attemptFrom } from "../../../engine/task-records.ts";
 import { PAGE } from "../../../engine/transfer.ts";
 import type { Connection } from "../connection/connection.ts";
 import { fromColumns, fromText, numbers } from "../statements/text.ts";
@@ -173,20 +174,6 @@ interface StepRow {
   bytes: Uint8Array | null;
 }
 
-interface AttemptRow {
-  task: number;
-  fence: number;
-  started_at: number;
-  ended_at: number;
-  attempt: number;
-  worker: string;
-  outcome: AttemptOutcome;
-  name: string | null;
-  message: string;
-  stack: string | null;
-  fingerprint: string;
-}
-
 interface ResultRow {
   task: number;
   result: string | null;
@@ -201,7 +188,7 @@ async function* load(source: Source, inStates: readonly TaskInState[]): AsyncGen
   const [tasks, steps, attempts, lines, results] = await Promise.all([
     link.all<TaskRow>(TASKS, seqs),
     link.all<StepRow>(STEPS, seqs),
-    link.all<AttemptRow>(ATTEMPTS, seqs),
+    link.all<AttemptRow & { task: number }>(ATTEMPTS, seqs),
     link.all<StoredLine & { task: number }>(LINES, seqs),
     table ? link.all<ResultRow>(RESULTS(table), seqs) : [],
   ]);
@@ -239,27 +226,11 @@ function stepFrom({ kind, name, value, bytes }: StepRow) {
 }
 
 function ledger(rows: readonly AttemptRow[], success: Attempt | undefined): Pick<TaskEntry, "attempts"> {
-  const attempts = rows.map(attemptFrom);
+  const attempts = rows.map((row) => attemptFrom(row, fromText));
   if (success) attempts.push(success);
   return attempts.length > 0 ? { attempts } : {};
 }
 
 function lineFrom({ fence, at, text }: StoredLine): StoredLine {
   return { fence, at, text: fromText(text) };
-}
-
-function attemptFrom(row: AttemptRow): Attempt {
-  const { attempt, fence, worker, outcome, name, message, stack, fingerprint } = row;
-  return {
-    ...{ attempt, fence, worker, startedAt: row.started_at, endedAt: row.ended_at, outcome },
-    error:
-      name === null
-        ? null
-        : {
-            name: fromText(name),
-            message: fromText(message),
-            stack: stack === null ? null : fromText(stack),
-            fingerprint: fromText(fingerprint),
-          },
-  };
 }

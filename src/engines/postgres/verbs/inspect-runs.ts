@@ -1,7 +1,8 @@
 import type { Verbs } from "../../../engine/engine.ts";
 import { fitting, sizeOfEnd, sizeOfRow } from "../../../core/answer-size.ts";
-import { parsePart, type RunPart, type RunRecord, type Stage, stageQueue } from "../../../core/run.ts";
-import type { EndState, TaskEnd, TaskRecord } from "../../../core/task.ts";
+import type { RunPart, RunRecord, Stage } from "../../../core/run.ts";
+import type { TaskEnd } from "../../../core/task.ts";
+import { runPart, type RunPartRow } from "../../../engine/task-records.ts";
 import { lastAttemptsOf, records } from "./inspect.ts";
 import { lookUp } from "../statements/look-up.ts";
 import { findMany } from "../line/find-task.ts";
@@ -9,16 +10,6 @@ import { findRuns, knownRun, type RunRow } from "../flows/runs.ts";
 import { stateOfRun } from "../../../core/run-end.ts";
 import { fromColumns, numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
-
-interface PartRow {
-  task: number;
-  created_at: number;
-  stage: string;
-  part: string;
-  state: EndState | null;
-  started_at: number | null;
-  ended_at: number | null;
-}
 
 const PARTS = `
   SELECT task, created_at, stage, part, state, started_at, ended_at FROM dibs.run_part
@@ -29,7 +20,7 @@ export async function inspectRun(
   { id, after, limit }: Verbs["run"]["in"],
 ): Promise<{ run: RunRecord; parts: RunPart[]; next: number | null }> {
   const run = await knownRun(tx, id);
-  const rows = await tx.all<PartRow>(PARTS, run.id, after ?? 0, limit + 1);
+  const rows = await tx.all<RunPartRow>(PARTS, run.id, after ?? 0, limit + 1);
   const page = rows.slice(0, limit);
   const pending = page.filter(({ state }) => state === null).map(({ task }) => task);
   const tasks = new Map(
@@ -37,7 +28,10 @@ export async function inspectRun(
   );
   return {
     run: recordOf(tx, run),
-    parts: page.flatMap((row) => describe(tx, run, row, tasks) ?? []),
+    parts: page.flatMap((row) => {
+      const partId = tx.id(row.created_at, row.task);
+      return runPart(partId, run.pipeline, row, () => tasks.get(partId)) ?? [];
+    }),
     next: rows.length > limit ? page.at(-1)!.task : null,
   };
 }
@@ -64,22 +58,6 @@ function recordOf(tx: Tx, run: RunRow): RunRecord {
   const id = tx.id(createdAt, run.id);
   const stages = JSON.parse(run.stages) as Stage[];
   return { id, pipeline, stages, state: stateOfRun(run), createdAt, endedAt };
-}
-
-/** Undefined if it was deleted between two statements. */
-function describe(
-  tx: Tx,
-  { pipeline }: RunRow,
-  row: PartRow,
-  tasks: Map<string, TaskRecord>,
-): RunPart | undefined {
-  const { stage, created_at: createdAt } = row;
-  const id = tx.id(createdAt, row.task);
-  const told = { id, queue: stageQueue(pipeline, stage), stage, part: parsePart(row.part), createdAt };
-  if (row.state !== null)
-    return { ...told, state: row.state, startedAt: row.started_at, endedAt: row.ended_at };
-  const task = tasks.get(id);
-  return task && { ...told, state: task.state, startedAt: task.startedAt, endedAt: task.endedAt };
 }
 
 const DEAD = `

@@ -7,26 +7,14 @@ import {
   sizeOfAttempt,
   sizeOfEnd,
 } from "../../../core/answer-size.ts";
-import { shownKey } from "../../../core/unique.ts";
 import { linesOf, withLines } from "../../../core/attempt-log.ts";
 import { LIMITS } from "../../../core/limits.ts";
 import { type Payloads, truncatedFrom } from "../../../core/preview.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
-import {
-  type Attempt,
-  type AttemptOutcome,
-  type Body,
-  type EndState,
-  fromRank,
-  type Headers,
-  isEnd,
-  JSON_TYPE,
-  type TaskEnd,
-  type TaskRecord,
-} from "../../../core/task.ts";
+import type { Attempt, Body, EndState, TaskEnd, TaskRecord } from "../../../core/task.ts";
 import type { Verified } from "../../../core/verification.ts";
+import { type AttemptRow, attemptFrom, taskRecord } from "../../../engine/task-records.ts";
 import { allAnswered } from "../statements/all-answered.ts";
-import { NEVER } from "../../../core/transition.ts";
 import { lookUp, rowsBy, rowsOf } from "../statements/look-up.ts";
 import { type Found, findTask } from "../line/find-task.ts";
 import { logOf } from "../flows/log.ts";
@@ -153,36 +141,15 @@ function record(
   payload: PayloadRow,
   latest: Attempt | undefined,
 ): Omit<TaskRecord, "run"> {
-  const { place } = task;
-  const { state } = place;
-  const held = "held" in place ? place.held : undefined;
-  const ended = isEnd(state);
-  const last = ended ? latest : undefined;
-  return {
+  return taskRecord(task, {
     id: tx.id(task.createdAt, task.seq),
-    queue: task.queue.name,
-    state,
     data: fromColumns(payload.data, payload.bytes)!,
-    contentType: payload.content_type ?? JSON_TYPE,
-    headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
-    ...fromRank(task.rank),
-    groupKey: task.groupKey,
-    ...shownKey(task.key),
-    cost: task.cost ?? 1,
-    attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
-    maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
-    createdAt: task.createdAt,
-    dueAt: "due" in place && place.due !== NEVER ? place.due : null,
-    waitsFor: "signal" in place ? place.signal : null,
-    expiresAt: task.expiresAt,
-    worker: held?.worker ?? last?.worker ?? null,
-    startedAt: held?.startedAt ?? last?.startedAt ?? null,
-    endedAt: ended ? payload.ended_at : null,
-    progress: place.state === "claimed" ? progressFrom(place.progress) : null,
-    cancelRequested: held?.cancelled ?? false,
-    result: ended ? fromColumns(payload.result, payload.result_bytes) : null,
-    error: state === "dead" ? last!.error : null,
-  };
+    ...{ content_type: payload.content_type, headers: payload.headers, cost: task.cost },
+    endedAt: payload.ended_at,
+    result: fromColumns(payload.result, payload.result_bytes),
+    last: latest,
+    progress: task.place.state === "claimed" ? progressFrom(task.place.progress) : null,
+  });
 }
 
 function progressFrom(progress: TaskRecord["progress"]): TaskRecord["progress"] {
@@ -246,22 +213,8 @@ export async function history(tx: Tx, { id }: Verbs["history"]["in"]): Promise<A
   const { seq } = await knownTask(tx, id);
   const [rows, lines] = await allAnswered([tx.all<AttemptRow>(LATEST, [seq]), logOf(tx, seq)]);
   rows.sort((a, b) => a.fence - b.fence);
-  const attempts = rows.slice(-LIMITS.page).map(attemptFrom);
+  const attempts = rows.slice(-LIMITS.page).map((row) => attemptFrom(row, fromText));
   return fittingLast(withLines(attempts, lines), sizeOfAttempt);
-}
-
-interface AttemptRow {
-  task: number;
-  attempt: number;
-  fence: number;
-  worker: string;
-  started_at: number;
-  ended_at: number;
-  outcome: AttemptOutcome;
-  name: string | null;
-  message: string;
-  stack: string | null;
-  fingerprint: string;
 }
 
 const COLUMNS =
@@ -282,29 +235,7 @@ const LAST_ATTEMPTS = `
 /** The last attempt of each task. */
 export async function lastAttemptsOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt>> {
   if (seqs.length === 0) return new Map();
-  const rows = await tx.all<AttemptRow>(LAST_ATTEMPTS, seqs);
+  const rows = await tx.all<AttemptRow & { task: number }>(LAST_ATTEMPTS, seqs);
   rows.sort((a, b) => a.fence - b.fence);
-  return new Map(rows.map((row) => [row.task, attemptFrom(row)]));
-}
-
-function attemptFrom(row: AttemptRow): Attempt {
-  return {
-    attempt: row.attempt,
-    fence: row.fence,
-    worker: row.worker,
-    startedAt: row.started_at,
-    endedAt: row.ended_at,
-    outcome: row.outcome,
-    error: errorFrom(row),
-  };
-}
-
-function errorFrom({ name, message, stack, fingerprint }: AttemptRow): Attempt["error"] {
-  if (name === null) return null;
-  return {
-    name: fromText(name),
-    message: fromText(message),
-    stack: stack === null ? null : fromText(stack),
-    fingerprint: fromText(fingerprint),
-  };
+  return new Map(rows.map((row) => [row.task, attemptFrom(row, fromText)]));
 }

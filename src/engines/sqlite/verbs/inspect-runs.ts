@@ -1,23 +1,14 @@
 import type { Verbs } from "../../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
-import { parsePart, type RunPart, type RunRecord, stageQueue } from "../../../core/run.ts";
-import type { EndState, TaskEnd } from "../../../core/task.ts";
+import type { RunPart, RunRecord } from "../../../core/run.ts";
+import type { TaskEnd } from "../../../core/task.ts";
+import { runPart, type RunPartRow } from "../../../engine/task-records.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { lastAttempt, readEnds, record } from "./inspect.ts";
 import { findBySeq } from "../line/find-task.ts";
 import { findRun, knownRun, type RunRow } from "../flows/runs.ts";
 import { stateOfRun } from "../../../core/run-end.ts";
 import type { Tx } from "../transaction/tx.ts";
-
-interface PartRow {
-  task: number;
-  created_at: number;
-  stage: string;
-  part: string;
-  state: EndState | null;
-  started_at: number | null;
-  ended_at: number | null;
-}
 
 const PARTS = `
   SELECT task, created_at, stage, part, state, started_at, ended_at FROM run_part
@@ -28,11 +19,14 @@ export function inspectRun(
   { id, after, limit }: Verbs["run"]["in"],
 ): { run: RunRecord; parts: RunPart[]; next: number | null } {
   const run = knownRun(tx, id);
-  const rows = tx.all<PartRow>(PARTS, run.id, after ?? 0, limit + 1);
+  const rows = tx.all<RunPartRow>(PARTS, run.id, after ?? 0, limit + 1);
   const page = rows.slice(0, limit);
   return {
     run: recordOf(tx, run),
-    parts: page.map((row) => describe(tx, run, row)),
+    parts: page.flatMap((row) => {
+      const task = () => record(tx, findBySeq(tx, row.task)!, "preview");
+      return runPart(tx.id(row.created_at, row.task), run.pipeline, row, task) ?? [];
+    }),
     next: rows.length > limit ? page.at(-1)!.task : null,
   };
 }
@@ -58,18 +52,6 @@ function recordOf(tx: Tx, run: RunRow): RunRecord {
   const { pipeline, created_at: createdAt, ended_at: endedAt } = run;
   const id = tx.id(createdAt, run.id);
   return { id, pipeline, stages: tx.stages.parse(run.stages), state: stateOfRun(run), createdAt, endedAt };
-}
-
-function describe(tx: Tx, { pipeline }: RunRow, row: PartRow): RunPart {
-  const { stage, created_at: createdAt } = row;
-  const told = {
-    ...{ id: tx.id(createdAt, row.task), queue: stageQueue(pipeline, stage), stage },
-    ...{ part: parsePart(row.part), createdAt },
-  };
-  if (row.state !== null)
-    return { ...told, state: row.state, startedAt: row.started_at, endedAt: row.ended_at };
-  const { state, startedAt, endedAt } = record(tx, findBySeq(tx, row.task)!, "preview");
-  return { ...told, state, startedAt, endedAt };
 }
 
 const DEAD = `

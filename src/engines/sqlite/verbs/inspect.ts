@@ -1,5 +1,4 @@
 import { fitting, sizeOfAttempt, sizeOfEnd } from "../../../core/answer-size.ts";
-import { shownKey } from "../../../core/unique.ts";
 import { linesOf, withLines } from "../../../core/attempt-log.ts";
 import {
   describeFlow,
@@ -13,26 +12,21 @@ import { type Payloads, truncatedFrom } from "../../../core/preview.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import {
   type Attempt,
-  type AttemptOutcome,
   type Body,
   type EndState,
-  fromRank,
-  type Headers,
   isEnd,
-  JSON_TYPE,
   NO_DEPTH,
   type QueueFigures,
   type QueueStats,
   type TaskEnd,
-  type TaskError,
   type TaskRecord,
 } from "../../../core/task.ts";
 import type { Verified } from "../../../core/verification.ts";
 import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
+import { type AttemptRow, attemptFrom, taskRecord } from "../../../engine/task-records.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { findVerifying } from "../line/held.ts";
 import { heldBack } from "../line/held-back.ts";
-import { NEVER } from "../../../core/transition.ts";
 import { findTask, type Found } from "../line/find-task.ts";
 import { logOf } from "../flows/log.ts";
 import { placeOf } from "../flows/runs.ts";
@@ -84,44 +78,26 @@ const PROGRESS = `SELECT progress, note FROM claim WHERE task = ?`;
 
 /** For a list, large payloads and results are cut to their beginning. */
 export function record(tx: Tx, task: Found, payloads: Payloads = "full"): TaskRecord {
-  const { place } = task;
-  const { state } = place;
-  const held = "held" in place ? place.held : undefined;
+  const { state } = task.place;
   const isFull = payloads === "full";
   const ended = isEnd(state) ? tx.get<EndRow>(isFull ? END : END_PREVIEW, task.seq, task.seq)! : undefined;
-  const last = ended && lastAttempt(tx, task.seq);
-  const payload = tx.get<PayloadRow>(isFull ? PAYLOAD : PAYLOAD_PREVIEW, task.seq)!;
-  const progress =
-    place.state === "claimed" &&
-    tx.get<{ progress: number | null; note: string | null }>(PROGRESS, task.seq)!;
+  const { data, size, ...payload } = tx.get<PayloadRow>(isFull ? PAYLOAD : PAYLOAD_PREVIEW, task.seq)!;
   return {
-    id: tx.id(task.createdAt, task.seq),
-    queue: task.queue.name,
-    state,
-    data: bodyFrom(payload.data),
-    contentType: payload.content_type ?? JSON_TYPE,
-    headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
-    ...fromRank(task.rank),
-    groupKey: task.groupKey,
-    ...shownKey(task.key),
-    cost: payload.cost ?? 1,
-    attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
-    maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
-    createdAt: task.createdAt,
-    dueAt: "due" in place && place.due !== NEVER ? place.due : null,
-    waitsFor: "signal" in place ? place.signal : null,
-    expiresAt: task.expiresAt,
-    worker: held?.worker ?? last?.worker ?? null,
-    startedAt: held?.startedAt ?? last?.startedAt ?? null,
-    endedAt: ended?.ended_at ?? null,
-    progress:
-      progress && progress.progress !== null ? { value: progress.progress, note: progress.note } : null,
-    cancelRequested: held?.cancelled ?? false,
-    result: bodyFrom(ended?.result ?? null),
-    error: state === "dead" ? last!.error : null,
+    ...taskRecord(task, {
+      ...{ id: tx.id(task.createdAt, task.seq), data: bodyFrom(data), ...payload },
+      endedAt: ended?.ended_at ?? null,
+      result: bodyFrom(ended?.result ?? null),
+      last: ended && lastAttempt(tx, task.seq),
+      progress: state === "claimed" ? progressOf(tx, task.seq) : null,
+    }),
     run: placeOf(tx, task),
-    ...(!isFull && truncatedFrom(payload.size!, ended?.size ?? 0)),
+    ...(!isFull && truncatedFrom(size!, ended?.size ?? 0)),
   };
+}
+
+function progressOf(tx: Tx, seq: number): TaskRecord["progress"] {
+  const { progress: value, note } = tx.get<{ progress: number | null; note: string | null }>(PROGRESS, seq)!;
+  return value === null ? null : { value, note };
 }
 
 /** For a verifier: only the result of the attempt that is named. */
@@ -164,22 +140,11 @@ const LATEST = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT $
 
 export function history(tx: Tx, { id }: Verbs["history"]["in"]): Attempt[] {
   const { seq } = knownTask(tx, id);
-  const attempts = [...tx.all<AttemptRow>(SUCCESS, seq), ...tx.all<AttemptRow>(LATEST, seq)].map(attemptFrom);
+  const attempts = [...tx.all<AttemptRow>(SUCCESS, seq), ...tx.all<AttemptRow>(LATEST, seq)].map((row) =>
+    attemptFrom(row),
+  );
   const latest = withLines(attempts.slice(0, LIMITS.page), logOf(tx, seq));
   return fitting(latest, sizeOfAttempt).toReversed();
-}
-
-interface AttemptRow {
-  attempt: number;
-  fence: number;
-  worker: string;
-  started_at: number;
-  ended_at: number;
-  outcome: AttemptOutcome;
-  name: string | null;
-  message: string;
-  stack: string | null;
-  fingerprint: string;
 }
 
 const LEDGER = `SELECT * FROM attempt WHERE task = ? ORDER BY fence`;
@@ -189,7 +154,9 @@ const SUCCESS = `
 
 /** Oldest first. A success is part of the row in `ended`. */
 export function ledger(tx: Tx, seq: number): Attempt[] {
-  return [...tx.all<AttemptRow>(LEDGER, seq), ...tx.all<AttemptRow>(SUCCESS, seq)].map(attemptFrom);
+  return [...tx.all<AttemptRow>(LEDGER, seq), ...tx.all<AttemptRow>(SUCCESS, seq)].map((row) =>
+    attemptFrom(row),
+  );
 }
 
 const LAST_FAILURE = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT 1`;
@@ -197,27 +164,6 @@ const LAST_FAILURE = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC L
 export function lastAttempt(tx: Tx, seq: number): Attempt | undefined {
   const row = tx.get<AttemptRow>(SUCCESS, seq) ?? tx.get<AttemptRow>(LAST_FAILURE, seq);
   return row && attemptFrom(row);
-}
-
-function attemptFrom(row: AttemptRow): Attempt {
-  return {
-    attempt: row.attempt,
-    fence: row.fence,
-    worker: row.worker,
-    startedAt: row.started_at,
-    endedAt: row.ended_at,
-    outcome: row.outcome,
-    error: errorFrom(row),
-  };
-}
-
-function errorFrom({
-  name,
-  message,
-  stack,
-  fingerprint,
-}: AttemptRow): (TaskError & { fingerprint: string }) | null {
-  return name === null ? null : { name, message, stack, fingerprint };
 }
 
 /** Below every rank. */
