@@ -8,7 +8,7 @@ import { findBySeq } from "../line/find-task.ts";
 import { adoptPolicy } from "../limits/review.ts";
 import { notify } from "../line/notices.ts";
 import { remove } from "../line/remove.ts";
-import { figuresOf } from "./inspect.ts";
+import { figuresOf } from "./stats.ts";
 import { workersByQueue } from "./sessions.ts";
 import { unsubscribeQueue } from "../transaction/topics.ts";
 import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
