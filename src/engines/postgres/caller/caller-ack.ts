@@ -11,6 +11,8 @@ import { STEPS } from "./read-latest.ts";
 import { toColumns } from "../statements/text.ts";
 import { BEGAN, noStageWithin, type CallerTransaction } from "./caller-transaction.ts";
 
+/** An ack in the caller's transaction. caller-transaction.ts calls it. */
+
 type Done = Settlement & { kind: "done" };
 
 /** An ack in the caller's transaction: see caller-transaction.ts. */

@@ -3,6 +3,8 @@ import { Client, type QueryConfig, type QueryResult, types } from "pg";
 import { notConnected } from "./failure.ts";
 import { inSchema } from "../statements/text.ts";
 
+/** One connection to the server, over `pg`. Everything that talks to PostgreSQL uses it. */
+
 export type Value =
   | string
   | number

@@ -6,6 +6,8 @@ import { type OfRun, placeFrom, RUN_OF } from "./run-place.ts";
 import { fromColumns, fromText, toColumns, toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Stored steps and signals of tasks. `verbs/park.ts` writes them, claims read them. */
+
 export const DELETE_STEPS = `DELETE FROM dibs.step WHERE task = $1`;
 /** Steps of its handler. Signals stay. */
 export const DELETE_TAKEN = `DELETE FROM dibs.step WHERE task = $1 AND kind = 'step'`;

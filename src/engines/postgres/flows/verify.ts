@@ -23,6 +23,8 @@ import { continueRun, plan } from "./runs.ts";
 import { fromColumns, toColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Results that wait for a verdict, and what a verdict does. `verbs/settle.ts` calls it. */
+
 const INSERT = `
   INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, "each", next, result, result_bytes)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`;

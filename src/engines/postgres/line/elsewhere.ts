@@ -4,6 +4,8 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { newest } from "../statements/newest.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Decides whether a failed task is offered to other workers first. enter-line.ts calls it. */
+
 const FAILED_BY = `
   SELECT worker FROM dibs.attempt WHERE task = $1 AND outcome IN (${FAILURES_SQL})
   ORDER BY fence DESC LIMIT $2`;

@@ -1,6 +1,8 @@
 import type { Tx } from "../transaction/tx.ts";
 import type { Held } from "./line.ts";
 
+/** Writes notices for sessions about their claims: lost, timeout, cancel. */
+
 const INSERT_NOTICE = `
   INSERT INTO dibs.notice (session, kind, task, created_at, fence) VALUES ($1, $2, $3, $4, $5)`;
 

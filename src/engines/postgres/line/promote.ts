@@ -10,6 +10,8 @@ import { keepStep } from "../flows/steps.ts";
 import { fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Promotes scheduled and parked tasks that are due. sweep.ts calls it. */
+
 export interface DueRow {
   queue: number;
   pos: number;

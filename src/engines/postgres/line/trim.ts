@@ -8,6 +8,8 @@ import { takeFree } from "./take-out.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Drops the oldest tasks of a full queue, after an add. */
+
 const SIZE = `coalesce(octet_length(data), 0) + coalesce(octet_length(bytes), 0)`;
 const READY_BYTES = `
   SELECT coalesce(sum(${SIZE}), 0)::int8 AS bytes FROM dibs.ready CROSS JOIN ${TASK_OF("ready", "data, bytes")}

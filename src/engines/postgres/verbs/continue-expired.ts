@@ -5,6 +5,8 @@ import { TASK_OF } from "../statements/look-up.ts";
 import { fromColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Adds expired tasks to the queue that their policy names (`expiredTo`). The store calls it after each verb. */
+
 const EXPIRED = `
   SELECT seq, priority, content_type, headers, data, bytes FROM unnest($1::int8[]) AS wanted (task)
   CROSS JOIN ${TASK_OF("wanted")}`;

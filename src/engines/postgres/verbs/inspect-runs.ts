@@ -11,6 +11,8 @@ import { stateOfRun } from "../../../core/run-end.ts";
 import { fromColumns, numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** What callers can see of runs: `run`, `runs`, and the ends of runs. */
+
 const PARTS = `
   SELECT task, created_at, stage, part, state, started_at, ended_at FROM dibs.run_part
   WHERE run = $1 AND task > $2 ORDER BY task LIMIT $3`;

@@ -22,6 +22,8 @@ import { placesOf } from "../flows/run-place.ts";
 import { fromColumns, fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** What callers can see of tasks: `get`, `history`, `verifying`, and the ends of tasks. */
+
 export async function get(tx: Tx, { id }: Verbs["get"]["in"]): Promise<TaskRecord> {
   const task = await knownTask(tx, id);
   const { place } = task;

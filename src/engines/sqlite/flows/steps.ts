@@ -2,6 +2,8 @@ import { SLEEP_PREFIX } from "../../../core/sleep-signal.ts";
 import type { Body, Step } from "../../../core/task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Stored steps and signals of tasks. `verbs/park.ts` writes them, claims read them. */
+
 export const DELETE_STEPS = `DELETE FROM step WHERE task = ?`;
 
 /** Waits that were in vain begin again. A sleep that is over stays over. */

@@ -22,6 +22,8 @@ import { continueRun, placeOf, plan } from "./runs.ts";
 import { SPECIAL } from "../statements/special.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Results that wait for a verdict, and what a verdict does. `verbs/settle.ts` calls it. */
+
 const INSERT = `
   INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, next, blocks_group, result,
     asked)

@@ -5,6 +5,8 @@ import { end } from "./line.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Drops the oldest tasks of a full queue, after an add. */
+
 const READY_BYTES = `
   SELECT coalesce(sum(octet_length(data)), 0) AS bytes FROM ready CROSS JOIN task ON task.seq = ready.task
   WHERE ready.queue = ?`;

@@ -3,6 +3,8 @@ import { type Body, type Headers, JSON_TYPE } from "../../../core/task.ts";
 import { addChecked } from "./add.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Adds expired tasks to the queue that their policy names (`expiredTo`). The store calls it after each verb. */
+
 const EXPIRED = `SELECT priority, content_type, headers, data FROM task WHERE seq = ?`;
 
 interface ExpiredRow {

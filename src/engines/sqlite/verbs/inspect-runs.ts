@@ -10,6 +10,8 @@ import { findRun, knownRun, type RunRow } from "../flows/runs.ts";
 import { stateOfRun } from "../../../core/run-end.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** What callers can see of runs: `run`, `runs`, and the ends of runs. */
+
 const PARTS = `
   SELECT task, created_at, stage, part, state, started_at, ended_at FROM run_part
   WHERE run = ? AND task > ? ORDER BY task LIMIT 0 + ?`;

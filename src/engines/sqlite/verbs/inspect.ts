@@ -22,6 +22,8 @@ import { placeOf } from "../flows/runs.ts";
 import { readPage } from "../statements/read-page.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** What callers can see of tasks: `get`, `history`, `verifying`, and the ends of tasks. */
+
 export function get(tx: Tx, { id }: Verbs["get"]["in"]): TaskRecord {
   const task = knownTask(tx, id);
   const { place } = task;
