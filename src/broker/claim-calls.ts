@@ -2,6 +2,7 @@ import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber, checkText } from "../core/options.ts";
+import type { ClaimStatus } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import type { Body, ClaimRef } from "../core/task.ts";
 import { checkClaim, checkStepValue } from "./check.ts";
@@ -9,11 +10,11 @@ import type { Context } from "./context.ts";
 
 /** What a holder may do with its claim before it settles it. */
 
-export async function extend(context: Context, claim: ClaimRef, lease: number): Promise<void> {
+export async function extend(context: Context, claim: ClaimRef, lease: number): Promise<ClaimStatus> {
   const held = checkClaim(claim);
   checkNumber(lease, "lease", 1, LONGEST_MS);
   context.housekeeper.expect(lease);
-  await context.run({ verb: "extend", ...held, lease });
+  return context.run({ verb: "extend", ...held, lease });
 }
 
 export async function progress(
@@ -22,7 +23,7 @@ export async function progress(
   value: number | null,
   note: string | null,
   log?: string,
-): Promise<void> {
+): Promise<ClaimStatus> {
   const held = checkClaim(claim);
   if (value === null && log === undefined) throw invalid("progress takes a value, a line to log, or both.");
   if (value !== null && (typeof value !== "number" || !(value >= 0 && value <= 1))) {
@@ -36,7 +37,7 @@ export async function progress(
   if (log !== undefined && typeof log !== "string")
     throw invalid(`A line of the log is a text; got ${show(log)}.`);
   const line = log === undefined ? {} : { log: log.slice(0, LIMITS.logLine) };
-  await context.run({ verb: "progress", ...held, value, note, ...line });
+  return context.run({ verb: "progress", ...held, value, note, ...line });
 }
 
 export async function step(

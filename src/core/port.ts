@@ -108,9 +108,9 @@ export interface Port {
   add(tasks: NewTask[], options?: TransactionOptions): Promise<AddedTask[]>;
   claim(call: ClaimCall): Promise<ClaimResult>;
   settle(claim: SettleRef, call: SettleCall, options?: TransactionOptions): Promise<{ state: TaskState }>;
-  extend(claim: ClaimRef, lease: number): Promise<void>;
+  extend(claim: ClaimRef, lease: number): Promise<ClaimStatus>;
   /** With a `value` of null, the progress stays as it is. `log` is appended to the log of the attempt. */
-  progress(claim: ClaimRef, value: number | null, note: string | null, log?: string): Promise<void>;
+  progress(claim: ClaimRef, value: number | null, note: string | null, log?: string): Promise<ClaimStatus>;
   step(claim: ClaimRef, name: string, value: Body | null): Promise<void>;
   steps(id: string): Promise<Step[]>;
 
@@ -202,6 +202,12 @@ export interface Documents {
 
 /** Kinds of documents that doors own. Schedules, pipelines and pools have kinds of their own, and checks with them. */
 export type DoorKind = `amqp-${string}`;
+
+/** What a holder learns of a claim that is still valid. */
+export interface ClaimStatus {
+  /** The task ends cancelled, whatever its holder says: stop. */
+  cancelRequested: boolean;
+}
 
 export interface ChangeOutcome {
   /** Its state after the change. */

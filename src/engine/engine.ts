@@ -4,7 +4,7 @@ import type { ErrorData } from "../core/errors.ts";
 import { FLOW_SLOT_MS, FLOW_WINDOW_MS } from "../core/flow.ts";
 import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
-import type { ChangeOutcome, Paged, QueueSummary } from "../core/port.ts";
+import type { ChangeOutcome, ClaimStatus, Paged, QueueSummary } from "../core/port.ts";
 import type { Payloads } from "../core/preview.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { SupervisionEventType } from "../core/supervision.ts";
@@ -223,14 +223,14 @@ export interface Verbs {
     { state: TaskState }
   >;
   /** Fenced. From now on: the lease of a manual claim, the timeout of a session's claim. */
-  extend: Verb<{ id: string; fence: number; lease: number }, null>;
+  extend: Verb<{ id: string; fence: number; lease: number }, ClaimStatus>;
   /**
    * Fenced. A `value` replaces the last one; null leaves it unchanged. `log` is appended to the log of the attempt. A
    * task keeps its last LIMITS.logLines lines.
    */
   progress: Verb<
     { id: string; fence: number; value: number | null; note: string | null; log?: string },
-    null
+    ClaimStatus
   >;
   /** Fenced. Stores the result of a step of the handler. Replaces an earlier result of that name. */
   step: Verb<{ id: string; fence: number; name: string; value: Body | null }, null>;

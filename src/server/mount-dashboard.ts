@@ -97,7 +97,7 @@ export function dashboard(dibs: Dibs, options: DashboardOptions): DashboardHandl
       deskFor(board, store, audit, { port, grant, token: undefined, isWelcome: stillWelcome });
     const inner = new Request(new URL(`/${path}${url.search}`, url), request);
     const stops = { draining: closing.signal, closing: closing.signal };
-    return door.fetch(inner, { port, desk, ...stops, reserve: async () => NO_ROOM });
+    return door.fetch(inner, { port, desk, caller: grant.name, ...stops, reserve: async () => NO_ROOM });
   };
 
   const page = async (request: Request, path: string): Promise<Response> => {

@@ -361,9 +361,10 @@ export class Server {
       port: Port,
       client: string,
       desk: Env["Bindings"]["desk"],
+      caller = "",
     ): Promise<Response> | Response => {
       const reserve = this.#httpAnswers.reserverFor(client, outgoing);
-      return this.#door.fetch(request, { port, desk, ...stops, reserve });
+      return this.#door.fetch(request, { port, desk, caller, ...stops, reserve });
     };
     const path = pathOf(incoming);
     const token = bearerOf(incoming.headers);
@@ -379,7 +380,7 @@ export class Server {
       const { port, owner, grant } = this.#admit(incoming);
       this.#inProgress.set(outgoing, owner);
       const desk = () => this.#dashboard.deskFor({ port, grant, token, owner });
-      return fetch(port, `${owner}@${incoming.socket.remoteAddress}`, desk);
+      return fetch(port, `${owner}@${incoming.socket.remoteAddress}`, desk, owner);
     } catch (error) {
       return respondProblem(problemOf(error));
     }

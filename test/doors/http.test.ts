@@ -46,9 +46,11 @@ describe("over HTTP", () => {
     expect(claim).toMatchObject({ id, data: { to: "ada" }, attempt: 1, priority: 5, headers: { a: "b" } });
     const held = `/v1/claims/${id}/${claim!.fence}`;
     expect(await ask("POST", `${held}/progress`, { value: 0.5, note: "half" })).toMatchObject({
-      status: 204,
+      ...{ status: 200, body: { cancelRequested: false } },
     });
-    expect(await ask("POST", `${held}/extend`, { lease: "2m" })).toMatchObject({ status: 204 });
+    expect(await ask("POST", `${held}/extend`, { lease: "2m" })).toMatchObject({
+      ...{ status: 200, body: { cancelRequested: false, leaseEndsAt: expect.any(Number) } },
+    });
     expect(await ask("GET", `/v1/tasks/${id}`)).toMatchObject({
       body: { state: "claimed", progress: { value: 0.5, note: "half" }, data: { to: "ada" } },
     });

@@ -203,6 +203,7 @@ export const REQUESTS: Partial<Record<WireVerb, (subject: Subject) => HttpReques
   cancel: ({ task }) => ["POST", `/v1/tasks/${task}/cancel`],
   change: ({ task }) => ["POST", `/v1/tasks/${task}/update`, { priority: 7 }],
   end: ({ done }) => ["GET", `/v1/tasks/${done}/result`],
+  join: ({ queue }) => ["POST", "/v1/sessions", { worker: "w", queues: [queue] }],
   list: ({ queue }) => ["GET", `/v1/queues/${at(queue)}/tasks?state=ready`],
   definePipeline: ({ queue }) => ["PUT", `/v1/pipelines/${queue}.new`, { stages: STAGES }],
   run: ({ run }) => ["GET", `/v1/runs/${run}`],

@@ -10,6 +10,8 @@ export interface Env {
     port: Port;
     /** The dashboard for this caller. A function: most requests do not need it. */
     desk: () => Pick<Desk, keyof Desk>;
+    /** Whose token the request has: others may not use what it made. */
+    caller: string;
     /** Aborted when the server stops, and hands out no more tasks. */
     draining: AbortSignal;
     /** Aborted when the server closes: waiting requests are answered. */
@@ -32,6 +34,9 @@ export interface Given {
   header: (name: string) => string | undefined;
   port: Port;
   desk: Env["Bindings"]["desk"];
+  caller: string;
+  /** Aborted when the server closes. */
+  closing: AbortSignal;
   /** The client is gone, or the server stops. */
   signal: AbortSignal;
 }
@@ -145,7 +150,7 @@ export function define(app: App, operation: Operation, execute: (given: Given) =
         body: body ? req.valid("json") : (undefined as never),
         header: (name) => req.header(name),
         port: env.port,
-        desk: env.desk,
+        ...{ desk: env.desk, caller: env.caller, closing: env.closing },
         get signal() {
           return signal();
         },

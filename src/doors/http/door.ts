@@ -15,7 +15,10 @@ import { pipelines } from "./pipelines.ts";
 import { queues } from "./queues.ts";
 import { pools } from "./pools.ts";
 import { schedules } from "./schedules.ts";
+import { sessions } from "./sessions.ts";
+import { settlements } from "./settlements.ts";
 import { tasks } from "./tasks.ts";
+import { WorkerSessions } from "./worker-sessions.ts";
 
 export interface HttpDoor {
   fetch(request: Request, env: Env["Bindings"]): Promise<Response> | Response;
@@ -49,7 +52,10 @@ export function createHttpDoor(options: DoorOptions): HttpDoor {
   app.notFound((context) => respondProblem(problemOf(new NotFound(context.req.method, context.req.path))));
   queues(app);
   tasks(app);
+  const workers = new WorkerSessions();
   claims(app);
+  settlements(app, workers);
+  sessions(app, workers);
   pipelines(app);
   schedules(app);
   pools(app);

@@ -148,6 +148,19 @@ export const runPage = z
   })
   .openapi("RunPage");
 
+export const leaseEndsAt = z
+  .number()
+  .openapi({ description: "when the lease ends, in milliseconds since 1970 by the server's clock" });
+
+/** What a holder learns of a claim that is still valid. One that is not is answered with CLAIM_LOST. */
+export const claimStatus = z
+  .object({
+    cancelRequested: z
+      .boolean()
+      .openapi({ description: "stop: the task ends cancelled, whatever its holder says" }),
+  })
+  .openapi("ClaimStatus");
+
 export const claim = z
   .object({
     ...{ id: z.string(), fence: z.number(), queue: z.string() },
@@ -160,6 +173,8 @@ export const claim = z
       .openapi({ description: "earlier attempts stored steps, or a signal arrived" }),
     feedback: z.string().optional().openapi({ description: "why a verifier refused the last result" }),
     run: runPlace.optional(),
+    lease: z.number().openapi({ description: "milliseconds from now until the claim is lost" }),
+    leaseEndsAt,
   })
   .openapi("Claim");
 

@@ -1,5 +1,6 @@
 import { checkResult, notOfRun } from "../../core/run.ts";
 import { isOverruledByCancel } from "../../core/transition.ts";
+import type { ClaimStatus } from "../../core/port.ts";
 import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement, Verbs } from "../../engine/engine.ts";
@@ -122,16 +123,21 @@ function settleRelease(
   returnToLine(model, task, { delay });
 }
 
-export function extend(model: Model, { id, fence, lease }: Verbs["extend"]["in"]): null {
-  heldTask(model, id, fence).claim!.deadline = model.awake + lease;
-  return null;
+export function extend(model: Model, { id, fence, lease }: Verbs["extend"]["in"]): ClaimStatus {
+  const { claim } = heldTask(model, id, fence);
+  claim!.deadline = model.awake + lease;
+  return { cancelRequested: claim!.cancelled };
 }
 
-export function progress(model: Model, { id, fence, value, note, log }: Verbs["progress"]["in"]): null {
+export function progress(
+  model: Model,
+  { id, fence, value, note, log }: Verbs["progress"]["in"],
+): ClaimStatus {
   const task = heldTask(model, id, fence);
+  const status = { cancelRequested: task.claim!.cancelled };
   if (log !== undefined)
     task.log = [...task.log, { fence, at: model.now, text: log }].slice(-LIMITS.logLines);
-  if (value === null) return null;
+  if (value === null) return status;
   task.claim!.progress = { value, note };
   model.announce({
     type: "task.progress",
@@ -140,5 +146,5 @@ export function progress(model: Model, { id, fence, value, note, log }: Verbs["p
     taskId: task.id,
     detail: note ?? `${value}`,
   });
-  return null;
+  return status;
 }

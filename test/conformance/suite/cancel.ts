@@ -74,6 +74,20 @@ export function cancel(start: Start): void {
     });
   });
 
+  describe("what a holder learns of a cancel", () => {
+    test("extend and progress report a requested cancel", async () => {
+      const { port } = await start();
+      const { id } = await addOne(port);
+      const held = await claimOne(port);
+      expect(await port.extend(held, HOUR)).toEqual({ cancelRequested: false });
+      expect(await port.progress(held, 0.5, null)).toEqual({ cancelRequested: false });
+      await port.cancel(id);
+      expect(await port.extend(held, HOUR)).toEqual({ cancelRequested: true });
+      expect(await port.progress(held, 0.6, null)).toEqual({ cancelRequested: true });
+      expect(await port.progress(held, null, null, "a line")).toEqual({ cancelRequested: true });
+    });
+  });
+
   describe("cancelling a claimed task", () => {
     test("a cancelled task stays with its holder, who gets one notice", async () => {
       const { port } = await start();

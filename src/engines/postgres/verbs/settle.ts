@@ -1,5 +1,6 @@
 import { checkResult, notOfRun } from "../../../core/run.ts";
 import { isOverruledByCancel } from "../../../core/transition.ts";
+import type { ClaimStatus } from "../../../core/port.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
 import type { Settlement, Verbs } from "../../../engine/engine.ts";
@@ -134,7 +135,7 @@ const SOONER = `
   UPDATE dibs.session SET overdue_at = $1, n = n + 1 WHERE ${newest("session", "$2")} AND (overdue_at IS NULL OR overdue_at > $1)`;
 
 /** Fenced. Sets, from now, the lease of a manual claim, or the timeout of a worker's claim. */
-export async function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]): Promise<null> {
+export async function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]): Promise<ClaimStatus> {
   const task = await heldTask(tx, id, fence);
   const deadline = tx.now + lease;
   tx.send(EXTEND, deadline, task.seq);
@@ -143,7 +144,7 @@ export async function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]
     tx.floors.lowerTime("hand", deadline);
     tx.batch.noteDue(deadline);
   }
-  return null;
+  return { cancelRequested: task.cancelled };
 }
 
 const PROGRESS = `UPDATE dibs.claim SET progress = $1, note = $2 WHERE task = $3`;
@@ -151,11 +152,12 @@ const PROGRESS = `UPDATE dibs.claim SET progress = $1, note = $2 WHERE task = $3
 export async function progress(
   tx: Tx,
   { id, fence, value, note, log }: Verbs["progress"]["in"],
-): Promise<null> {
+): Promise<ClaimStatus> {
   const task = await heldTask(tx, id, fence);
   if (log !== undefined) appendLine(tx, task.seq, { fence, at: tx.now, text: log });
-  if (value === null) return null;
+  const status = { cancelRequested: task.cancelled };
+  if (value === null) return status;
   tx.send(PROGRESS, value, note && toText(note), task.seq);
   announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });
-  return null;
+  return status;
 }

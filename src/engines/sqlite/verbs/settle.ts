@@ -1,5 +1,6 @@
 import { checkResult, notOfRun } from "../../../core/run.ts";
 import { isOverruledByCancel } from "../../../core/transition.ts";
+import type { ClaimStatus } from "../../../core/port.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
 import type { Settlement, Verbs } from "../../../engine/engine.ts";
@@ -111,22 +112,23 @@ const EXTEND = `UPDATE claim SET deadline = ? WHERE task = ?`;
 const SOONER = `UPDATE session SET overdue_at = ? WHERE id = ? AND (overdue_at IS NULL OR overdue_at > ?)`;
 
 /** Fenced. Sets, from now, the lease of a manual claim, or the timeout of a worker's claim. */
-export function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]): null {
+export function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]): ClaimStatus {
   const task = heldTask(tx, id, fence);
   const deadline = tx.awake + lease;
   tx.run(EXTEND, deadline, task.seq);
   if (task.session !== null) tx.run(SOONER, deadline, task.session, deadline);
   else tx.batch.noteDue(tx.now + lease);
-  return null;
+  return { cancelRequested: task.cancelled };
 }
 
 const PROGRESS = `UPDATE claim SET progress = ?, note = ? WHERE task = ?`;
 
-export function progress(tx: Tx, { id, fence, value, note, log }: Verbs["progress"]["in"]): null {
+export function progress(tx: Tx, { id, fence, value, note, log }: Verbs["progress"]["in"]): ClaimStatus {
   const task = heldTask(tx, id, fence);
   if (log !== undefined) appendLine(tx, task.seq, { fence, at: tx.now, text: log });
-  if (value === null) return null;
+  const status = { cancelRequested: task.cancelled };
+  if (value === null) return status;
   tx.run(PROGRESS, value, note, task.seq);
   announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });
-  return null;
+  return status;
 }

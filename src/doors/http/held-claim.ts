@@ -1,0 +1,27 @@
+import { claimLost, isDibsError } from "../../core/errors.ts";
+import type { Port, SettleCall } from "../../core/port.ts";
+import type { ClaimRef, TaskRecord, TaskState } from "../../core/task.ts";
+
+/** Claims that requests name by id and fence. */
+
+export function refOf(params: Record<string, unknown>): ClaimRef {
+  const { id, fence } = params as unknown as ClaimRef;
+  return { id, fence };
+}
+
+/** For a task that does not exist, the claim is lost. */
+export async function heldTask(port: Port, { id, fence }: ClaimRef): Promise<TaskRecord> {
+  try {
+    return await port.task(id);
+  } catch (error) {
+    throw isDibsError(error) && error.code === "TASK_NOT_FOUND" ? claimLost(id, fence) : error;
+  }
+}
+
+/** Only a backoff needs the queue and the attempt, so they are read only then. */
+export async function settle(port: Port, ref: ClaimRef, call: SettleCall): Promise<{ state: TaskState }> {
+  if (call.kind !== "nack" && call.kind !== "hold")
+    return port.settle({ ...ref, queue: "", attempt: 1 }, { ...call });
+  const { queue, attempt } = await heldTask(port, ref);
+  return port.settle({ ...ref, queue, attempt }, call);
+}
