@@ -50,6 +50,8 @@ export {
   type TaskInfo,
   type UpdateOptions,
 } from "./api/task-handle.ts";
+export { type AllChange, type ChangeAllOptions, type MatchOptions } from "./api/change-all.ts";
+export { type BulkProgress } from "./core/change-all.ts";
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";
 export { type Duration } from "./core/duration.ts";

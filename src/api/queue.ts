@@ -11,19 +11,12 @@ import {
   type QueuePolicy,
   type QueuePolicyOptions,
 } from "../core/policy.ts";
+import type { BulkProgress } from "../core/change-all.ts";
 import type { Port } from "../core/port.ts";
 import type { Payloads } from "../core/preview.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
-import {
-  type AddedTask,
-  type Body,
-  END_STATES,
-  type NewTask,
-  PENDING_STATES,
-  type TaskRecord,
-  type TaskState,
-} from "../core/task.ts";
+import type { AddedTask, Body, NewTask, TaskRecord, TaskState } from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
 import { advise } from "../pools/advise.ts";
 import { type AddTarget, Claim, type EncodeResult, type NextCost } from "../worker/claim.ts";
@@ -42,6 +35,15 @@ import {
   TX_OF_ACK,
   TX_OF_MANY,
 } from "./add-options.ts";
+import {
+  type AllChange,
+  type ChangeAllOptions,
+  changeAllOf,
+  checkState,
+  MATCH_NAMES,
+  type MatchOptions,
+  parseMatch,
+} from "./change-all.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
 import { AddedTaskHandle, describe, resultFrom, type TaskInfo } from "./task-handle.ts";
@@ -339,26 +341,48 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   }
 
   /**
-   * A page of tasks of one state. It ends at its limit, or at about 4 MiB. Payloads and results above 1 KiB are
-   * shortened and marked by `truncated`; `payloads: "full"` returns them complete.
+   * A page of tasks: of one state, of those that match, or both. It ends at its limit, or at about 4 MiB. Payloads and
+   * results above 1 KiB are shortened and marked by `truncated`; `payloads: "full"` returns them complete. A search by
+   * group or headers compares at most 5,000 tasks per page: `searched` says how many, and `next` continues.
    */
-  async tasks(options: {
-    state: TaskState;
-    after?: string | undefined;
-    limit?: number | undefined;
-    payloads?: Payloads | undefined;
-  }): Promise<{ tasks: TaskInfo[]; next: string | null }> {
+  async tasks(options: TasksOptions): Promise<TasksPage> {
     checkObject(options, "The options of tasks");
-    checkNames(options, ["state", "after", "limit", "payloads"], "tasks");
+    checkNames(options, ["state", "after", "limit", "payloads", ...MATCH_NAMES], "tasks");
     const { state, after, limit = 50, payloads } = options;
-    const states: readonly string[] = [...PENDING_STATES, ...END_STATES];
-    if (!states.includes(state))
-      throw invalid(`state must be one of ${states.join(", ")}; got ${show(state)}.`);
+    const match = parseMatch(options);
+    if (state !== undefined) checkState(state);
+    else if (!match)
+      throw invalid("tasks() needs a state, or what to search for: a key, a group or headers.");
     checkNumber(limit, "limit", 1, 1_000);
-    const query = { queue: this.name, state, after, limit, payloads };
-    const page = await this.#withPolicy(() => this.#port.list(query));
-    return { tasks: page.tasks.map(describe), next: page.next };
+    const query = { queue: this.name, state, match, after, limit, payloads };
+    const { tasks, next, searched } = await this.#withPolicy(() => this.#port.list(query));
+    return { tasks: tasks.map(describe), next, ...(searched !== undefined && { searched }) };
   }
+
+  /**
+   * Cancels, promotes, changes or runs again every task that matches, in batches of 200. Tasks that are added after it
+   * began are left alone. Resolves with how many were changed, and how many were not, because they moved meanwhile or
+   * were that way already.
+   */
+  async changeAll(change: AllChange, options: ChangeAllOptions = {}): Promise<BulkProgress> {
+    const { encodeData: encode } = this.#options;
+    return changeAllOf({ port: this.#port, queue: this.name, encode }, change, options);
+  }
+}
+
+export interface TasksOptions extends MatchOptions {
+  /** All states, if something is searched for. */
+  state?: TaskState | undefined;
+  after?: string | undefined;
+  limit?: number | undefined;
+  payloads?: Payloads | undefined;
+}
+
+export interface TasksPage {
+  tasks: TaskInfo[];
+  next: string | null;
+  /** How many tasks were compared for this page, if something was searched for. */
+  searched?: number;
 }
 
 export function checkHandler(handler: unknown, verb = "work", place = "first"): void {
@@ -389,5 +413,6 @@ refuseSurplus(Queue, "queue", {
     purge: "",
     delete: "",
     tasks: "options",
+    changeAll: "change, options",
   },
 });

@@ -10,14 +10,7 @@ import { checkQueueName } from "../core/queue-name.ts";
 import type { ClaimOutcome, Engine, Op, Verbs, TransactionVerb } from "../engine/engine.ts";
 import { add } from "./add.ts";
 import { EventWakeup, makesEvents } from "./event-wakeup.ts";
-import {
-  checkFilter,
-  checkListQuery,
-  checkPatternKey,
-  checkSpacing,
-  checkClaim,
-  checkTaskId,
-} from "./check.ts";
+import { checkFilter, checkPatternKey, checkSpacing, checkClaim, checkTaskId } from "./check.ts";
 import { change } from "./change.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
@@ -28,6 +21,7 @@ import { extend, progress, step } from "./claim-calls.ts";
 import { fireDue } from "./housekeeping/fire.ts";
 import { Housekeeper } from "./housekeeping/housekeeper.ts";
 import { declare, drop, pause, purge, queues, unhold } from "./queues.ts";
+import { list } from "./list.ts";
 import { endOrState, Results } from "./results.ts";
 import { cancelRun, definePipeline, pipelines, run as inspectRun, runs } from "./runs.ts";
 import { fireSchedule, pauseSchedule, schedule, schedules, unschedule } from "./schedules.ts";
@@ -193,7 +187,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     run: (id, page) => inspectRun(context, id, page),
     runs: (query) => runs(context, query),
     cancelRun: (id) => cancelRun(context, id),
-    list: async (query) => run({ verb: "list", ...checkListQuery(query) }),
+    list: (query) => list(context, query),
     patterns: async (queue, by, limit) =>
       run({
         verb: "patterns",

@@ -8,20 +8,18 @@ import { show } from "../core/show.ts";
 import { isTaskId } from "../core/task-id.ts";
 import { checkUnique } from "../core/unique.ts";
 import { checkTopic } from "../core/topic.ts";
-import type { ListQuery, PageQuery } from "../core/port.ts";
+import type { PageQuery } from "../core/port.ts";
 import { checkRunStart } from "../core/run.ts";
-import type { ListRequest, PageRequest } from "../engine/engine.ts";
-import {
-  type Addition,
-  type Body,
-  type ClaimRef,
-  type DeadFilter,
-  END_STATES,
-  type NewMessage,
-  type NewTask,
-  PENDING_STATES,
-  type PatternKey,
-  type TaskError,
+import type { PageRequest } from "../engine/engine.ts";
+import type {
+  Addition,
+  Body,
+  ClaimRef,
+  DeadFilter,
+  NewMessage,
+  NewTask,
+  PatternKey,
+  TaskError,
 } from "../core/task.ts";
 
 /** Checks of the values that every door and the library pass, made once here before anything reaches an engine. */
@@ -139,7 +137,7 @@ export function checkStepValue(value: Body | null, what: string): void {
   }
 }
 
-function checkHeaders(headers: unknown): void {
+export function checkHeaders(headers: unknown): void {
   checkObject(headers, "headers");
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value !== "string") throw invalid(`Header ${show(name)} must be a text; got ${show(value)}.`);
@@ -184,26 +182,6 @@ export function checkFilter(filter: DeadFilter): DeadFilter {
   if (filter.pattern !== undefined) checkText(filter.pattern, "pattern", 1_024);
   if (filter.error !== undefined) checkText(filter.error, "error", 1_024);
   return filter;
-}
-
-export function checkListQuery(query: ListQuery): ListRequest {
-  const { queue, state, filter, after, limit, payloads } = query;
-  const states: readonly string[] = [...PENDING_STATES, ...END_STATES];
-  if (!states.includes(state))
-    throw invalid(`state must be one of ${states.join(", ")}; got ${show(state)}.`);
-  if (filter !== undefined && state !== "dead")
-    throw invalid(`Only dead tasks can be filtered; got state ${show(state)}.`);
-  if (after !== undefined) checkText(after, "after", 1_024);
-  if (payloads !== undefined && payloads !== "preview" && payloads !== "full")
-    throw invalid(`payloads must be "preview" or "full"; got ${show(payloads)}.`);
-  return {
-    queue: checkQueueName(queue),
-    state,
-    limit: checkNumber(limit, "limit", 1, LIMITS.page),
-    ...(filter && { filter: checkFilter(filter) }),
-    ...(after !== undefined && { after }),
-    ...(payloads !== undefined && { payloads }),
-  };
 }
 
 /** `filter`: the option that selects from the list. */

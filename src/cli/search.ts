@@ -3,13 +3,13 @@ import { describe, type TaskInfo } from "../api/task-handle.ts";
 import { invalid } from "../core/errors.ts";
 import type { Payloads } from "../core/preview.ts";
 import { show } from "../core/show.ts";
-import type { TaskState } from "../core/task.ts";
+import type { Headers, TaskState } from "../core/task.ts";
 import type { ListQuery } from "../core/port.ts";
 
 /**
  * `dibs tasks`: a page of the tasks of a queue in several states that match what is searched for. The store lists the
- * tasks of one state, and filters only dead letters by their error. Everything else is compared here, page by page, so
- * that a search needs no index and little memory.
+ * tasks of one state, finds keys, compares groups and headers, and filters dead letters by their error. Everything else
+ * is compared here, page by page, so that a search needs little memory.
  */
 export interface Search {
   queue: string;
@@ -17,8 +17,10 @@ export interface Search {
   /** Created at least this long ago, in milliseconds; at most this long ago. */
   olderThan?: number | undefined;
   newerThan?: number | undefined;
-  /** The groupKey or the idempotencyKey. */
+  /** The idempotencyKey, or the key of `unique`. */
   key?: string | undefined;
+  group?: string | undefined;
+  header?: Headers | undefined;
   /** A part of the last error's name or message; case does not matter. */
   error?: string | undefined;
   limit: number;
@@ -36,6 +38,7 @@ export interface Found {
 const PAGE = 500;
 
 export async function findTasks(dibs: Dibs, search: Search): Promise<Found> {
+  if (search.key !== undefined) return { tasks: await findByKey(dibs, search, search.key), next: null };
   const tasks: TaskInfo[] = [];
   let next: string | null = null;
   for await (const { task, cursor } of matchesOf(dibs, search)) {
@@ -45,6 +48,22 @@ export async function findTasks(dibs: Dibs, search: Search): Promise<Found> {
     if (tasks.length === search.limit) next = await cursor();
   }
   return { tasks, next: null };
+}
+
+/** The store finds keys by an index: at most one idempotency key, and one of `unique`. */
+async function findByKey(dibs: Dibs, search: Search, key: string): Promise<TaskInfo[]> {
+  const { queue, states, payloads, group, header = {} } = search;
+  const found: TaskInfo[] = [];
+  for (const match of [{ idempotencyKey: key }, { uniqueKey: key }])
+    found.push(...(await dibs.port.list({ queue, match, limit: 1, payloads })).tasks.map(describe));
+  const isMeant = await Promise.all(found.map((task) => matches(dibs, task, search)));
+  return found.filter(
+    (task, at) =>
+      isMeant[at] &&
+      states.includes(task.state) &&
+      (group === undefined || task.groupKey === group) &&
+      Object.entries(header).every(([name, value]) => task.headers[name] === value),
+  );
 }
 
 /** Each match, with a function for the cursor that continues after it. */
@@ -80,26 +99,33 @@ async function* matchesOf(
 }
 
 function queryOf(search: Search, state: TaskState, after: string | undefined, limit: number): ListQuery {
-  const { queue, error, payloads = "preview" } = search;
-  const filter = state === "dead" && error !== undefined ? { filter: { error } } : {};
-  return { queue, state, limit, payloads, after, ...filter };
+  const { queue, error, group, header, payloads = "preview" } = search;
+  const match = {
+    ...(group !== undefined && { groupKey: group }),
+    ...(header !== undefined && { headers: header }),
+  };
+  const isMatched = Object.keys(match).length > 0;
+  const filter = !isMatched && state === "dead" && error !== undefined ? { filter: { error } } : {};
+  return { queue, state, limit, payloads, after, ...(isMatched && { match }), ...filter };
 }
 
-function isCompared({ olderThan, newerThan, key, error }: Search, state: TaskState): boolean {
+function isCompared({ olderThan, newerThan, error }: Search, state: TaskState): boolean {
   const isErrorCompared = error !== undefined && state !== "dead";
-  return olderThan !== undefined || newerThan !== undefined || key !== undefined || isErrorCompared;
+  return olderThan !== undefined || newerThan !== undefined || isErrorCompared;
 }
 
 async function matches(dibs: Dibs, task: TaskInfo, search: Search): Promise<boolean> {
-  const { olderThan = 0, newerThan = Infinity, key, error } = search;
+  const { olderThan = 0, newerThan = Infinity, error } = search;
   const age = dibs.port.clock.read().wall - task.createdAt.getTime();
   if (age < olderThan || age > newerThan) return false;
-  if (key !== undefined && task.groupKey !== key && task.idempotencyKey !== key) return false;
-  if (error === undefined || task.state === "dead") return true;
+  if (error === undefined) return true;
+  const says = (last: { name: string; message: string }): boolean =>
+    `${last.name}: ${last.message}`.toLowerCase().includes(error.toLowerCase());
+  if (task.error) return says(task.error);
   // Only a task that has failed has an error, which is in its ledger.
   if (task.attempt < 2) return false;
   const last = (await dibs.task(task.id).history()).findLast((attempt) => attempt.error !== null)?.error;
-  return !!last && `${last.name}: ${last.message}`.toLowerCase().includes(error.toLowerCase());
+  return !!last && says(last);
 }
 
 function cursorAfter(states: readonly TaskState[], state: TaskState, next: string | null): string | null {

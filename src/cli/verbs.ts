@@ -52,6 +52,12 @@ export const VERBS: readonly Verb[] = [
     load: async () => (await import("./commands/task.ts")).taskCommand(),
   },
   {
+    name: "change",
+    about: "cancel, promote, change or run again all tasks of a queue that match",
+    group: "Look and change",
+    load: async () => (await import("./commands/change.ts")).changeCommand(),
+  },
+  {
     name: "dead",
     about: "list, redrive, discard or export the dead letters of a queue",
     group: "Look and change",

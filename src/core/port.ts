@@ -14,6 +14,7 @@ import type {
   SuperviseOutcome,
   SupervisionEntry,
 } from "./supervision.ts";
+import type { TaskMatch } from "./task-match.ts";
 import type { Verified } from "./verification.ts";
 import type {
   AddedTask,
@@ -349,8 +350,12 @@ export type ClaimNotice =
 
 export interface ListQuery {
   queue: string;
-  state: TaskState;
+  /** All states, one after the other, if absent. */
+  state?: TaskState | undefined;
+  /** Of dead tasks. */
   filter?: DeadFilter | undefined;
+  /** Of tasks in any state. */
+  match?: TaskMatch | undefined;
   after?: string | undefined;
   limit: number;
   /** `"full"`: complete payloads and results. Otherwise large ones are shortened and marked by `truncated`. */
@@ -382,6 +387,10 @@ export interface Paged<Item> {
 export interface Page {
   tasks: TaskRecord[];
   next: string | null;
+  /** With `match`: how many tasks were compared for this page. */
+  searched?: number;
+  /** With `match`: the store's time. */
+  now?: number;
 }
 
 export interface QueueSummary {

@@ -65,9 +65,13 @@ export function checkUnique(unique: Unique, { delay, idempotencyKey }: Partial<N
 /** A control character, which keys of users cannot have. */
 const MARK = "\u0001";
 
+export function storedUniqueKey(key: string): string {
+  return MARK + key;
+}
+
 /** As the engines get it: with the name of its key. */
 export function withStoredKey<Task extends { unique?: Unique; idempotencyKey?: string }>(task: Task): Task {
-  return task.unique === undefined ? task : { ...task, idempotencyKey: MARK + task.unique.key };
+  return task.unique === undefined ? task : { ...task, idempotencyKey: storedUniqueKey(task.unique.key) };
 }
 
 /** As people see a stored key. */

@@ -4,11 +4,12 @@ import type { ErrorData } from "../core/errors.ts";
 import { FLOW_SLOT_MS, FLOW_WINDOW_MS } from "../core/flow.ts";
 import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
-import type { ChangeOutcome, ClaimStatus, Paged, QueueSummary } from "../core/port.ts";
+import type { ChangeOutcome, ClaimStatus, Page, Paged, QueueSummary } from "../core/port.ts";
 import type { Payloads } from "../core/preview.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { SupervisionEventType } from "../core/supervision.ts";
 import type { NextCosts } from "../core/stage-cost.ts";
+import type { TaskMatch } from "../core/task-match.ts";
 import type { Verified } from "../core/verification.ts";
 import type {
   AddedTask,
@@ -263,9 +264,11 @@ export interface Verbs {
    * Tasks of one state, oldest first (dead tasks in the order of their deaths). `after` is the `next` of the previous
    * page. A page ends at its limit or at about LIMITS.answerBytes, and has at least one task if there is one. No more
    * than a page is read into memory. Payloads and results above LIMITS.previewAbove are shortened to their first
-   * LIMITS.preview characters and marked by `truncated`, unless `payloads` asks for them in full.
+   * LIMITS.preview characters and marked by `truncated`, unless `payloads` asks for them in full. With `match`, only
+   * some of them (core/task-match.ts); a page then compares at most BOUNDS.search tasks, and may be empty although
+   * there are more.
    */
-  list: Verb<ListRequest, { tasks: TaskRecord[]; next: string | null }>;
+  list: Verb<ListRequest, Page>;
 
   // ── Runs ────────────────────────────────────────────────────────────────────────────────────────────────
   /**
@@ -409,6 +412,7 @@ export interface ListRequest {
   queue: string;
   state: TaskState;
   filter?: DeadFilter;
+  match?: TaskMatch;
   after?: string;
   limit: number;
   payloads?: Payloads;
@@ -458,6 +462,8 @@ export const BOUNDS = {
   commit: 2_000,
   /** Expired or due tasks that one call processes, per kind. */
   sweep: 1_000,
+  /** Tasks that one page of a search compares. */
+  search: 5_000,
   /** Due documents that one call returns. */
   due: 16,
   /** Retried tasks that a claim reads to find those that it may take. */

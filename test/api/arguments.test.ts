@@ -61,6 +61,7 @@ const METHODS: Record<string, Record<string, Call>> = {
     unhold: [["g"]],
     purge: [[]],
     delete: [[]],
+    changeAll: [["cancel", {}], 1],
     tasks: [[{ state: "ready" }], 0],
   },
   Topic: {

@@ -89,9 +89,13 @@ describe.each(KINDS)("on a %s", (kind) => {
     ]);
     const [claim] = await emails.claim({ worker: "w" });
     await claim!.nack(new Error("SMTP says 421"), { delay: "1h" });
-    expect(await json(store, "tasks", "emails", "--key", "g")).toEqual({
+    expect(await json(store, "tasks", "emails", "--group", "g")).toEqual({
       ...{ tasks: [task({ id: second!.id, data: 2, groupKey: "g" })], next: null },
     });
+    expect(await json(store, "tasks", "emails", "--key", "k-1")).toMatchObject({
+      ...{ tasks: [{ id: first!.id }], next: null },
+    });
+    expect(await json(store, "tasks", "emails", "--header", "kind=none")).toEqual({ tasks: [], next: null });
     expect(await json(store, "tasks", "emails", "--error", "smtp")).toMatchObject({
       ...{ tasks: [{ id: first!.id, state: "scheduled" }], next: null },
     });
@@ -148,6 +152,28 @@ describe.each(KINDS)("on a %s", (kind) => {
     expect(await json(store, "task", "retry", other!.id)).toEqual({
       ...{ id: other!.id, queue: "emails", redriven: true },
     });
+  });
+
+  test("dibs change cancels, promotes and changes all tasks that match", async () => {
+    const store = await storeOf(kind);
+    await store.dibs.queue("emails").addMany([
+      { data: 1, headers: { tenant: "a" } },
+      { data: 2, headers: { tenant: "b" } },
+      { data: 3, headers: { tenant: "a" }, delay: "1h" },
+    ]);
+    const of = ["change", "emails", "--header", "tenant=a"];
+    expect(await json(store, ...of, "--promote", "--dry-run")).toEqual({
+      ...{ queue: "emails", changed: 1, skipped: 0, searched: 1, dryRun: true },
+    });
+    expect(await json(store, ...of, "--promote", "--yes")).toMatchObject({ changed: 1 });
+    expect(await json(store, ...of, "--priority", "7", "--yes")).toMatchObject({ changed: 2, skipped: 0 });
+    expect(await json(store, ...of, "--priority", "7", "--yes")).toMatchObject({ changed: 0, skipped: 2 });
+    expect(await json(store, ...of, "--cancel", "--yes")).toMatchObject({ changed: 2 });
+    expect(await json(store, ...of, "--run-again", "--state", "cancelled", "--yes")).toMatchObject({
+      ...{ changed: 2, skipped: 0 },
+    });
+    const both = await dibs(store.folder, [...of, "--cancel", "--promote", "--yes", ...store.flags]);
+    expect(both).toMatchObject({ code: EXIT.usage, stderr: expect.stringContaining("one change") });
   });
 
   test("dibs dead lists, groups, shows, exports, redrives and discards dead letters", async () => {

@@ -27,6 +27,7 @@ const SAYS: Record<string, RegExp> = {
   idempotency: /charged once: 1999 cents\n/,
   "llm-limits":
     /60 answers by \d+ workers\nat most \d+ requests and \d+ tokens within a second; \d+ were too many\n/,
+  manage: /297 cancelled\nran (100, 1|1, 100), 100; the first has 2 attempts in its ledger\n/,
   "manual-claims": /a: acked.*\nb: the lease ended.*\nattempt 1, me: lost\nattempt 2, somebody else: done\n/,
   pipeline: /extract: 1 done\nanalyse: 3 done\nreview: 1 done\nrefused and done again: 2 attempts\n/,
   results: /12 squared is 144\n.*by another process\n/,

@@ -5,13 +5,15 @@ import { findTasks } from "../search.ts";
 import { requireQueue, type StoreFlags, useStore, withStore } from "../store.ts";
 import { printTable } from "../table.ts";
 import { TASK_COLUMNS } from "../task-lines.ts";
-import { choiceOption, duration, withPages } from "../values.ts";
+import { choiceOption, duration, nameAndValue, withPages } from "../values.ts";
 
 interface Flags extends StoreFlags {
   state?: TaskState[];
   olderThan?: number;
   newerThan?: number;
   key?: string;
+  group?: string;
+  header?: Record<string, string>;
   error?: string;
   limit: number;
   after?: string;
@@ -28,7 +30,9 @@ export function tasksCommand(): Command {
     )
     .option("--older-than <duration>", "added at least this long ago, such as 10m", duration)
     .option("--newer-than <duration>", "added at most this long ago", duration)
-    .option("--key <key>", "with this group key or idempotency key")
+    .option("--key <key>", "with this idempotency key, or this key of unique")
+    .option("--group <key>", "of this group")
+    .option("--header <name=value>", "with this header; repeatable", nameAndValue)
     .option("--error <text>", "whose last error contains this text");
   return withStore(withPages(command)).action(run);
 }
@@ -36,11 +40,11 @@ export function tasksCommand(): Command {
 async function run(queue: string, { state = [...PENDING_STATES], ...flags }: Flags): Promise<void> {
   await useStore(flags, async (dibs) => {
     await requireQueue(dibs, queue);
-    const { olderThan, newerThan, key, error, limit, after } = flags;
+    const { olderThan, newerThan, key, group, header, error, limit, after } = flags;
     // In one order, so that a cursor of the page before means the same.
     const states = STATES.filter((each) => state.includes(each));
     const { tasks, next } = await findTasks(dibs, {
-      ...{ queue, states, olderThan, newerThan, key, error, limit, after },
+      ...{ queue, states, olderThan, newerThan, key, group, header, error, limit, after },
     });
     if (flags.json) return printJson({ tasks, next });
     if (tasks.length === 0) return say(`${queue} has no such tasks.`);

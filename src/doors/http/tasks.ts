@@ -1,6 +1,8 @@
 import { z } from "@hono/zod-openapi";
-import { type Port, StillPending, type WaitOptions } from "../../core/port.ts";
+import { invalid } from "../../core/errors.ts";
+import { type ListQuery, type Port, StillPending, type WaitOptions } from "../../core/port.ts";
 import type { Headers, NewTask, TaskRecord } from "../../core/task.ts";
+import type { TaskMatch } from "../../core/task-match.ts";
 import { subscriptionQueue } from "../../core/topic.ts";
 import type { Verified } from "../../core/verification.ts";
 import { fromBody, fromResult, toBody } from "./bodies.ts";
@@ -70,11 +72,19 @@ export function tasks(app: App): void {
         method: "get",
         answers: "page",
         path: "/v1/queues/{queue}/tasks",
-        summary: "Tasks of one state, page by page",
+        summary: "Tasks of one state, or those that match, page by page",
       },
       params: inQueue,
       query: pageQuery.extend({
-        state,
+        state: state.optional().openapi({ description: "needed unless something is searched for" }),
+        idempotencyKey: z.string().optional(),
+        uniqueKey: z.string().optional(),
+        groupKey: z.string().optional(),
+        header: z
+          .string()
+          .regex(/^[^=]+=/, "must be NAME=VALUE")
+          .optional()
+          .openapi({ example: "tenant=acme" }),
         payloads: z
           .enum(["preview", "full"])
           .default("preview")
@@ -84,14 +94,19 @@ export function tasks(app: App): void {
           .optional()
           .openapi({ description: "of dead letters: only those of this kind, as in dead/patterns" }),
       }),
-      answer: z.object({ tasks: z.array(task), next }),
+      answer: z.object({
+        ...{ tasks: z.array(task), next },
+        searched: z
+          .number()
+          .optional()
+          .openapi({ description: "how many tasks were compared for this page, at most 5,000" }),
+      }),
     },
     async ({ port, params, query }) => {
       const queue: string = params["queue"]!;
-      const { pattern, ...rest } = query as unknown as { state: never; limit: never; pattern?: string };
-      const page = await port.list({ queue, ...rest, ...(pattern !== undefined && { filter: { pattern } }) });
-      if (page.tasks.length === 0) await requireQueue(port, queue);
-      return { tasks: page.tasks.map(shownTask), next: page.next };
+      const { tasks: found, next: cursor, searched } = await port.list({ queue, ...listQueryOf(query) });
+      if (found.length === 0) await requireQueue(port, queue);
+      return { tasks: found.map(shownTask), next: cursor, ...(searched !== undefined && { searched }) };
     },
   );
   define(
@@ -293,6 +308,32 @@ function topics(app: App): void {
     },
     ({ port, params }) => port.unsubscribe(params["pattern"]!, params["group"]!),
   );
+}
+
+type TasksQuery = Omit<ListQuery, "queue" | "match" | "filter"> &
+  Omit<TaskMatch, "headers"> & { header?: string; pattern?: string };
+
+function listQueryOf(query: unknown): Omit<ListQuery, "queue"> {
+  const { idempotencyKey, uniqueKey, groupKey, header, pattern, ...rest } = query as TasksQuery;
+  const match: TaskMatch = {
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
+    ...(uniqueKey !== undefined && { uniqueKey }),
+    ...(groupKey !== undefined && { groupKey }),
+    ...(header !== undefined && { headers: headerOf(header) }),
+  };
+  const isSearch = Object.keys(match).length > 0;
+  if (rest.state === undefined && !isSearch)
+    throw invalid("Give a state, or what to search for: idempotencyKey, uniqueKey, groupKey or header.");
+  return {
+    ...rest,
+    ...(isSearch && { match }),
+    ...(pattern !== undefined && { filter: { pattern } }),
+  };
+}
+
+function headerOf(text: string): Headers {
+  const at = text.indexOf("=");
+  return { [text.slice(0, at)]: text.slice(at + 1) };
 }
 
 /** How it ended or, if not in time, its current state. */

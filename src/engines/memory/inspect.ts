@@ -5,6 +5,9 @@ import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "..
 import { LIMITS } from "../../core/limits.ts";
 import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
 import { previewTask } from "../../core/preview.ts";
+import { isTaken } from "../../core/idempotency.ts";
+import type { Page } from "../../core/port.ts";
+import { endOfSearch, matchesTask, storedKeyOf, type TaskMatch } from "../../core/task-match.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Attempt,
@@ -17,9 +20,10 @@ import {
   type Step,
   type TaskEnd,
   type TaskRecord,
+  type TaskState,
 } from "../../core/task.ts";
 import type { Verified } from "../../core/verification.ts";
-import { nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../engine/cursor.ts";
+import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../engine/cursor.ts";
 import { BOUNDS, type ListRequest, type Verbs } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { findJudged } from "./line.ts";
@@ -103,17 +107,46 @@ export function history(model: Model, { id }: Verbs["history"]["in"]): Attempt[]
 /** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
 export function list(
   model: Model,
-  { queue, state, filter, after, limit, payloads = "preview" }: ListRequest,
-): { tasks: TaskRecord[]; next: string | null } {
-  const tasks = filter ? deadLetters(model, queue, filter) : model.tasksOf(queue, state);
+  { queue, state, filter, match, after, limit, payloads = "preview" }: ListRequest,
+): Page {
+  const tasks = filter ? deadLetters(model, queue, filter) : inList(model, queue, state, match);
   const start = after === undefined ? null : parseCursor(after, taskKeyTypes(state));
   const rows = tasks
     .map((task) => ({ task, key: sortKey(task) }))
     .sort((a, b) => compare(a.key, b.key))
     .filter(({ key }) => start === null || compare(key, start) > 0);
-  const shown = rows.slice(0, limit).map(({ task }) => record(model, task));
-  const page = fitting(payloads === "full" ? shown : shown.map(previewTask), sizeOfTask);
-  return { tasks: page, next: nextOf(rows, page.length, ({ key }) => key) };
+  const readPage = (shown: ModelTask[]): TaskRecord[] => {
+    const records = shown.slice(0, limit).map((task) => record(model, task));
+    return fitting(payloads === "full" ? records : records.map(previewTask), sizeOfTask);
+  };
+  if (!match) {
+    const page = readPage(rows.map(({ task }) => task));
+    return { tasks: page, next: nextOf(rows, page.length, ({ key }) => key) };
+  }
+  const compared = rows.slice(0, BOUNDS.search);
+  const hits = [...compared.keys()].filter((at) => matchesTask(match, compared[at]!.task));
+  const page = readPage(hits.map((at) => compared[at]!.task));
+  const isAll = compared.length === rows.length;
+  const { searched, isOver } = endOfSearch({ length: compared.length, isAll }, hits, page.length);
+  return {
+    ...{ tasks: page, searched, now: model.now },
+    next: isOver ? null : cursorOf(compared[searched - 1]!.key),
+  };
+}
+
+/** With a key, only the task that has it now. In a group, only its waiting tasks. */
+function inList(model: Model, queue: string, state: TaskState, match: TaskMatch = {}): ModelTask[] {
+  const tasks = model.tasksOf(queue, state);
+  const name = storedKeyOf(match);
+  if (name !== undefined) {
+    const key = model.queues.get(queue)?.keys.get(name);
+    return key && isTaken(key, model.now) ? tasks.filter(({ id }) => id === key.id) : [];
+  }
+  // As in the SQL engines, where an index leads to them.
+  const { groupKey } = match;
+  return state === "waiting" && groupKey !== undefined
+    ? tasks.filter((task) => task.groupKey === groupKey)
+    : tasks;
 }
 
 function sortKey(task: ModelTask): SortKey {

@@ -34,6 +34,7 @@ import { retry } from "./retry.ts";
 import { retryElsewhere } from "./retry-elsewhere.ts";
 import { runs } from "./runs.ts";
 import { schedules, sharedSchedules } from "./schedules.ts";
+import { searches } from "./searches.ts";
 import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { severalOpeners } from "./several-openers.ts";
@@ -91,6 +92,7 @@ const THEMES = {
   ledger,
   deadLetters,
   lists,
+  searches,
   pages,
   redrive,
   transfer,

@@ -1,7 +1,19 @@
 import { fitting } from "../../../core/answer-size.ts";
-import type { DeadFilter, EndState, TaskRecord, TaskState } from "../../../core/task.ts";
-import { nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../../engine/cursor.ts";
-import type { ListRequest } from "../../../engine/engine.ts";
+import type { Page } from "../../../core/port.ts";
+import type { Payloads } from "../../../core/preview.ts";
+import {
+  endOfSearch,
+  isCompared,
+  matchesTask,
+  storedHeaderPart,
+  storedKeyOf,
+  type TaskMatch,
+} from "../../../core/task-match.ts";
+import type { DeadFilter, EndState, Headers, TaskRecord, TaskState } from "../../../core/task.ts";
+import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../../engine/cursor.ts";
+import { BOUNDS, type ListRequest } from "../../../engine/engine.ts";
+import { lookUp } from "../statements/look-up.ts";
+import { numbers } from "../statements/text.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { deadLetters } from "./dead.ts";
 import { records, sizesOf } from "./inspect.ts";
@@ -10,30 +22,112 @@ import { findMany } from "../line/find-task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** The tasks of the page, and one more if there is one; `key` is the position of each in the order. */
-type Page = { task: number; key: SortKey }[];
+type Rows = { task: number; key: SortKey }[];
 
 /** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
 export async function list(
   tx: Tx,
-  { queue: name, state, filter, after, limit, payloads = "preview" }: ListRequest,
-): Promise<{ tasks: TaskRecord[]; next: string | null }> {
+  { queue: name, state, filter, match, after, limit, payloads = "preview" }: ListRequest,
+): Promise<Page> {
   const start = after === undefined ? undefined : parseCursor(after, taskKeyTypes(state));
   const queue = tx.queues.named(name);
-  if (!queue) return { tasks: [], next: null };
+  if (!queue) return { tasks: [], next: null, ...(match && { searched: 0, now: tx.now }) };
+  if (match) {
+    const { rows, isAll, hits } = await search(tx, queue, state, match, start);
+    const found = hits.slice(0, limit).map((at) => rows[at]!);
+    const { tasks, count } = await readPage(tx, found, payloads);
+    const { searched, isOver } = endOfSearch({ length: rows.length, isAll }, hits, count);
+    return { tasks, searched, now: tx.now, next: isOver ? null : cursorOf(rows[searched - 1]!.key) };
+  }
   const rows = filter
     ? await deadPage(tx, queue, filter, start, limit + 1)
     : await PAGES[state](tx, queue, start, limit + 1);
-  const wanted = rows.slice(0, limit).map(({ task }) => task);
+  const { tasks, count } = await readPage(tx, rows.slice(0, limit), payloads);
+  return { tasks, next: nextOf(rows, count, ({ key }) => key) };
+}
+
+/** The first of these that fit into one answer. `count` includes those that were removed meanwhile. */
+async function readPage(
+  tx: Tx,
+  rows: Rows,
+  payloads: Payloads,
+): Promise<{ tasks: TaskRecord[]; count: number }> {
+  const wanted = rows.map(({ task }) => task);
   // Sizes are read before payloads: what does not fit never leaves the server.
   const sizes = await sizesOf(tx, wanted, payloads);
   const page = fitting(wanted, (task) => sizes.get(task) ?? 0);
-  return {
-    tasks: await records(tx, await findMany(tx, page), payloads),
-    next: nextOf(rows, page.length, ({ key }) => key),
-  };
+  return { tasks: await records(tx, await findMany(tx, page), payloads), count: page.length };
 }
 
-type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Promise<Page>;
+const KEY = `
+  SELECT task FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND (forget_at IS NULL OR forget_at > $3)`;
+const OF_GROUP = `
+  SELECT task, group_key AS a, pos AS b FROM dibs.waiting
+  WHERE queue = $1 AND group_key = $2 AND (group_key, pos) > ($3::text, $4::int8) ORDER BY pos LIMIT $5`;
+const MATCHING = `
+  SELECT task.seq, task.group_key, task.headers
+  FROM unnest($1::int8[]) AS wanted (seq)
+  CROSS JOIN ${lookUp("task", "task.seq = wanted.seq", { columns: "seq, group_key, headers" })}
+  WHERE ($2::text IS NULL OR task.group_key = $2) AND ($3::text IS NULL OR strpos(task.headers, $3) > 0)`;
+
+/** The next tasks of the list, at most BOUNDS.search, and the indexes of those that match. */
+async function search(
+  tx: Tx,
+  queue: Queue,
+  state: TaskState,
+  match: TaskMatch,
+  start: SortKey | undefined,
+): Promise<{ rows: Rows; isAll: boolean; hits: number[] }> {
+  const all = await candidates(tx, queue, state, match, start);
+  const rows = all.slice(0, BOUNDS.search);
+  const matching = isCompared(match) ? await matchingOf(tx, rows, match) : undefined;
+  const hits = [...rows.keys()].filter((at) => matching?.has(rows[at]!.task) ?? true);
+  return { rows, isAll: rows.length === all.length, hits };
+}
+
+async function candidates(
+  tx: Tx,
+  queue: Queue,
+  state: TaskState,
+  match: TaskMatch,
+  start: SortKey | undefined,
+): Promise<Rows> {
+  const key = storedKeyOf(match);
+  if (key !== undefined) return byKey(tx, queue, state, key, start);
+  const { groupKey } = match;
+  if (state !== "waiting" || groupKey === undefined) return PAGES[state](tx, queue, start, BOUNDS.search + 1);
+  const [group, pos] = start ?? ["", 0];
+  return inOrder(await tx.all<KeyRow>(OF_GROUP, queue.id, groupKey, group!, pos!, BOUNDS.search + 1));
+}
+
+/** At most one. It is the whole list, so nothing comes after it. */
+async function byKey(
+  tx: Tx,
+  queue: Queue,
+  state: TaskState,
+  key: string,
+  start: SortKey | undefined,
+): Promise<Rows> {
+  const row = start ? undefined : await tx.get<{ task: number }>(KEY, queue.id, key, tx.now);
+  const found = row && (await findMany(tx, [row.task]))[0];
+  return found?.place.state === state ? [{ task: found.seq, key: [] }] : [];
+}
+
+async function matchingOf(tx: Tx, rows: Rows, match: TaskMatch): Promise<Set<number>> {
+  const found = await tx.all<{ seq: number; group_key: string | null; headers: string | null }>(
+    MATCHING,
+    numbers(rows.map(({ task }) => task)),
+    match.groupKey ?? null,
+    storedHeaderPart(match),
+  );
+  const matching = found.filter((row) => {
+    const headers = row.headers === null ? {} : (JSON.parse(row.headers) as Headers);
+    return matchesTask(match, { groupKey: row.group_key, headers });
+  });
+  return new Set(matching.map(({ seq }) => seq));
+}
+
+type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Promise<Rows>;
 
 /** Below every number of a key. */
 const FIRST = Number.MIN_SAFE_INTEGER;
@@ -68,7 +162,7 @@ interface KeyRow {
   b: number;
 }
 
-function inOrder(rows: KeyRow[]): Page {
+function inOrder(rows: KeyRow[]): Rows {
   return rows.map(({ task, a, b }) => ({ task, key: [a, b] }));
 }
 
@@ -91,7 +185,7 @@ async function deadPage(
   filter: DeadFilter,
   start: SortKey | undefined,
   limit: number,
-): Promise<Page> {
+): Promise<Rows> {
   const rows = await deadLetters(tx, queue, filter, start as [number, number] | undefined, limit);
   return rows.map(({ task, died_at: diedAt }) => ({ task, key: [diedAt, task] }));
 }

@@ -1,7 +1,16 @@
 import { sizeOfTask } from "../../../core/answer-size.ts";
-import type { DeadFilter, EndState, TaskRecord, TaskState } from "../../../core/task.ts";
-import { nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../../engine/cursor.ts";
-import type { ListRequest } from "../../../engine/engine.ts";
+import type { Page } from "../../../core/port.ts";
+import {
+  endOfSearch,
+  isCompared,
+  matchesTask,
+  storedHeaderPart,
+  storedKeyOf,
+  type TaskMatch,
+} from "../../../core/task-match.ts";
+import type { DeadFilter, EndState, Headers, TaskRecord, TaskState } from "../../../core/task.ts";
+import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../../engine/cursor.ts";
+import { BOUNDS, type ListRequest } from "../../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { record } from "./inspect.ts";
 import { findBySeq } from "../line/find-task.ts";
@@ -11,7 +20,7 @@ import type { Tx } from "../transaction/tx.ts";
 
 /** Tasks of one state, page by page. */
 
-interface Page {
+interface Rows {
   /** The tasks of the page, and one more if there is one; `key` is the position of each in the order. */
   rows: { task: number; key: SortKey }[];
 }
@@ -19,20 +28,86 @@ interface Page {
 /** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
 export function list(
   tx: Tx,
-  { queue: name, state, filter, after, limit, payloads = "preview" }: ListRequest,
-): { tasks: TaskRecord[]; next: string | null } {
+  { queue: name, state, filter, match, after, limit, payloads = "preview" }: ListRequest,
+): Page {
   const start = after === undefined ? undefined : parseCursor(after, taskKeyTypes(state));
   const queue = tx.queues.named(name);
-  if (!queue) return { tasks: [], next: null };
+  if (!queue) return { tasks: [], next: null, ...(match && { searched: 0, now: tx.now }) };
+  const read = ({ task }: Rows["rows"][number]): TaskRecord => record(tx, findBySeq(tx, task)!, payloads);
+  if (match) {
+    const { rows, isAll, hits } = search(tx, queue, state, match, start);
+    const found = hits.slice(0, limit).map((at) => rows[at]!);
+    const tasks = readPage(found, read, sizeOfTask);
+    const { searched, isOver } = endOfSearch({ length: rows.length, isAll }, hits, tasks.length);
+    return { tasks, searched, now: tx.now, next: isOver ? null : cursorOf(rows[searched - 1]!.key) };
+  }
   const { rows } = filter
     ? deadPage(tx, queue, filter, start, limit + 1)
     : PAGES[state](tx, queue, start, limit + 1);
-  const read = ({ task }: Page["rows"][number]): TaskRecord => record(tx, findBySeq(tx, task)!, payloads);
   const tasks = readPage(rows.slice(0, limit), read, sizeOfTask);
   return { tasks, next: nextOf(rows, tasks.length, ({ key }) => key) };
 }
 
-type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Page;
+const KEY = `SELECT task FROM idempotency WHERE queue = ? AND key = ? AND (forget_at IS NULL OR forget_at > ?)`;
+const OF_GROUP = `
+  SELECT task, group_key AS a, pos AS b FROM waiting WHERE queue = ? AND group_key = ? AND (group_key, pos) > (?, ?)
+  ORDER BY pos LIMIT 0 + ?`;
+const MATCHING = `
+  SELECT seq, group_key, headers FROM json_each(?) AS wanted CROSS JOIN task ON task.seq = wanted.value
+  WHERE (? IS NULL OR group_key = ?) AND (? IS NULL OR instr(headers, ?) > 0)`;
+
+/** The next tasks of the list, at most BOUNDS.search, and the indexes of those that match. */
+function search(
+  tx: Tx,
+  queue: Queue,
+  state: TaskState,
+  match: TaskMatch,
+  start: SortKey | undefined,
+): Rows & { isAll: boolean; hits: number[] } {
+  const { rows: all } = candidates(tx, queue, state, match, start);
+  const rows = all.slice(0, BOUNDS.search);
+  const matching = isCompared(match) ? matchingOf(tx, rows, match) : undefined;
+  const hits = [...rows.keys()].filter((at) => matching?.has(rows[at]!.task) ?? true);
+  return { rows, isAll: rows.length === all.length, hits };
+}
+
+function candidates(
+  tx: Tx,
+  queue: Queue,
+  state: TaskState,
+  match: TaskMatch,
+  start: SortKey | undefined,
+): Rows {
+  const key = storedKeyOf(match);
+  if (key !== undefined) return byKey(tx, queue, state, key, start);
+  const { groupKey } = match;
+  if (state !== "waiting" || groupKey === undefined) return PAGES[state](tx, queue, start, BOUNDS.search + 1);
+  const [group, pos] = start ?? ["", 0];
+  return inOrder(tx.all<KeyRow>(OF_GROUP, queue.id, groupKey, group!, pos!, BOUNDS.search + 1));
+}
+
+/** At most one. It is the whole list, so nothing comes after it. */
+function byKey(tx: Tx, queue: Queue, state: TaskState, key: string, start: SortKey | undefined): Rows {
+  const row = start ? undefined : tx.get<{ task: number }>(KEY, queue.id, key, tx.now);
+  const isThere = row && findBySeq(tx, row.task)?.place.state === state;
+  return { rows: isThere ? [{ task: row.task, key: [] }] : [] };
+}
+
+function matchingOf(tx: Tx, rows: Rows["rows"], match: TaskMatch): Set<number> {
+  const { groupKey = null } = match;
+  const part = storedHeaderPart(match);
+  const seqs = JSON.stringify(rows.map(({ task }) => task));
+  const found = tx.all<{ seq: number; group_key: string | null; headers: string | null }>(
+    ...([MATCHING, seqs, groupKey, groupKey, part, part] as const),
+  );
+  const matching = found.filter((row) => {
+    const headers = row.headers === null ? {} : (JSON.parse(row.headers) as Headers);
+    return matchesTask(match, { groupKey: row.group_key, headers });
+  });
+  return new Set(matching.map(({ seq }) => seq));
+}
+
+type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Rows;
 
 /** Below every number of a key. */
 const FIRST = Number.MIN_SAFE_INTEGER;
@@ -67,7 +142,7 @@ interface KeyRow {
   b: number;
 }
 
-function inOrder(rows: KeyRow[]): Page {
+function inOrder(rows: KeyRow[]): Rows {
   return { rows: rows.map(({ task, a, b }) => ({ task, key: [a, b] })) };
 }
 
@@ -83,7 +158,7 @@ function byTask(sql: string): Turn {
   };
 }
 
-function deadPage(tx: Tx, queue: Queue, filter: DeadFilter, start: SortKey | undefined, limit: number): Page {
+function deadPage(tx: Tx, queue: Queue, filter: DeadFilter, start: SortKey | undefined, limit: number): Rows {
   const rows = deadLetters(tx, queue, filter, start as [number, number] | undefined, limit);
   return { rows: rows.map(({ task, died_at: diedAt }) => ({ task, key: [diedAt, task] })) };
 }

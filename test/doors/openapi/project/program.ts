@@ -67,8 +67,13 @@ export async function mistakes(): Promise<void> {
       error: {},
     },
   });
-  // @ts-expect-error: a list is of one state
-  await client.GET("/v1/queues/{queue}/tasks", { params: queue });
+  await client.GET("/v1/queues/{queue}/tasks", {
+    params: {
+      ...queue,
+      // @ts-expect-error: there is no such state
+      query: { state: "asleep" },
+    },
+  });
   // @ts-expect-error: a task that is part of no run has null
   const place: components["schemas"]["RunPlace"] = task.run;
   void place;
