@@ -221,6 +221,9 @@ export class Pipeline<
     return { runs: runs.map(runInfo), next };
   }
 
+  /** Only a type: see AddTarget. */
+  "~takes"?(data: In, options?: PartOptions): void;
+
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */
   async prepare(input: In, options: PartOptions = {}): Promise<NewTask> {
     refuseTx(options, TX_OF_ACK);

@@ -61,11 +61,13 @@ const NO_OPTIONS = Object.freeze({});
 
 /** What a handle needs from its Dibs. */
 export interface Owner {
+  /** @internal */
   readonly port: Port;
-  /** The worker name of manual claims without one. */
+  /** @internal The worker name of manual claims without one. */
   readonly defaultWorker: string;
+  /** @internal */
   startWorker(queues: WorkerQueue[], handler: never, options: ReturnType<typeof resolveWork>): Worker;
-  /** Logs a warning the first time that it is given. */
+  /** @internal Logs a warning the first time that it is given. */
   warnOnce(message: string): void;
 }
 
@@ -176,6 +178,9 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     const added = await this.#addAll(named, options.tx);
     return added.map((task) => new AddedTaskHandle(this.#port, task, this.#options.encodeData));
   }
+
+  /** Only a type: see AddTarget. */
+  "~takes"?(data: In, options?: PartOptions): void;
 
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */
   async prepare(data: In, options: PartOptions = {}): Promise<NewTask> {

@@ -60,6 +60,9 @@ export class Topic<In = unknown, Data = Json<In>> implements PublishTarget<In, P
     return { reached: added.length, tasks: added.map((task) => new AddedTaskHandle(this.#port, task)) };
   }
 
+  /** Only a type: see AddTarget. */
+  "~publishes"?(data: In, options?: PartOptions): void;
+
   /** @internal Checks and encodes, and stores nothing: for `task.publish`. */
   async prepareMessage(data: In, options: PartOptions = {}): Promise<NewMessage> {
     refuseTx(options, TX_OF_ACK);

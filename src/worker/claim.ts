@@ -22,15 +22,19 @@ import { TOPIC_HEADER } from "../core/topic.ts";
 
 /** A queue that a handler can add to: the handle of any queue. */
 export interface AddTarget<In, Options> {
-  /** Checks and encodes the data. Stores nothing. */
+  /** What it takes. Only a type: it tells them apart where the members below are not published. */
+  "~takes"?(data: In, options?: Options): void;
+  /** @internal Checks and encodes the data. Stores nothing. */
   prepare(data: In, options?: Options): Promise<NewTask>;
-  /** Sends the queue's policy, if it was not sent yet. */
+  /** @internal Sends the queue's policy, if it was not sent yet. */
   declare(): Promise<void>;
 }
 
 /** A topic that a handler can publish to. */
 export interface PublishTarget<In, Options> {
-  /** Checks and encodes the data. Stores nothing. */
+  /** As in AddTarget. */
+  "~publishes"?(data: In, options?: Options): void;
+  /** @internal Checks and encodes the data. Stores nothing. */
   prepareMessage(data: In, options?: Options): Promise<NewMessage>;
 }
 

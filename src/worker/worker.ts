@@ -24,9 +24,11 @@ import { type BatchHandler, type Handler, Task } from "./task.ts";
 /** What a worker needs from a queue. */
 export interface WorkerQueue {
   name: string;
+  /** @internal */
   declare(): Promise<void>;
+  /** @internal */
   encodeResult: EncodeResult;
-  /** For a stage: the cost of the next stage's task. */
+  /** @internal For a stage: the cost of the next stage's task. */
   nextCost?: NextCost | undefined;
 }
 

@@ -1,4 +1,4 @@
-// Code in the README and under docs/ is checked against the library. The words of a ```ts block say how:
+// Code in the README, in llms.txt and under docs/ is checked against the library. The words of a ```ts block say how:
 //   program       a whole program: its types are checked, and it is run
 //   example=NAME  lines of examples/NAME.ts, in its order; with `program`, the whole file
 //   (none)        a fragment, whose types are checked with the names of the prelude below
@@ -35,6 +35,7 @@ interface Block {
 
 const files = [
   "README.md",
+  "llms.txt",
   "ARCHITECTURE.md",
   "CONTRIBUTING.md",
   "examples/README.md",

@@ -24,6 +24,14 @@ test("lines of Markdown have at most 120 characters, tables excepted", () => {
   expect(long).toEqual([]);
 });
 
+test("llms.txt lists every concept, guide and reference", () => {
+  const listed = textOf("llms.txt");
+  const missing = found("docs/{concepts,guides,reference}/*.md").filter(
+    (page) => !listed.includes(`](${page})`),
+  );
+  expect(missing).toEqual([]);
+});
+
 /** One page is about 450 words; this leaves room for a table. */
 const LONGEST_DECISION = 520;
 

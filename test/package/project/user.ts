@@ -41,6 +41,18 @@ placed.subscribe("inventory", ({ data }) => data.id, { concurrency: 3, maxDepth:
 const reached: number = (await placed.publish({ id: 1 })).reached;
 dibs.subscribe("order.*", "audit", (held) => `${held.topic} ${reached}`);
 
+emails.work(async (held) => {
+  await held.add(emails, { to: "grace@example.com" }, { delay: "1m" });
+  // @ts-expect-error: an email has no such field
+  await held.add(emails, { too: "grace@example.com" });
+  await held.publish(placed, { id: 2 });
+  // @ts-expect-error: an order has no such field
+  await held.publish(placed, { number: 2 });
+  return { sent: true };
+});
+
+// @ts-expect-error: not for users
+void dibs.port;
 // @ts-expect-error: an order has no such field
 await placed.publish({ number: 1 });
 // @ts-expect-error: an email has no such field
