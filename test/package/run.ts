@@ -1,6 +1,6 @@
-// Builds and packs dibs, installs the tarball in an empty project as a user would, and runs one program and type-checks
-// another there (both in project/), with both ways in which TypeScript resolves a package. On a Node that is too old,
-// every entry point must report that.
+// Builds and packs dibs, installs the tarball in an empty project as a user would, and there runs and type-checks
+// programs (in project/): with both kinds of module, and each way in which TypeScript resolves a package. On a Node that
+// is too old, every entry point must report that.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -30,8 +30,18 @@ try {
     );
     step(`refuse Node ${version}`, () => checkRefusals(node, version, project));
   }
-  for (const resolution of ["nodenext", "bundler"]) {
-    step(`type-check with moduleResolution ${resolution}`, () => typeCheck(resolution));
+  for (const options of ["node16", "nodenext", "bundler"].map(optionsFor)) {
+    step(`type-check a module with moduleResolution ${options.moduleResolution}`, () =>
+      typeCheck("user.ts", { ...options, noEmit: true }),
+    );
+    step(`compile CommonJS with moduleResolution ${options.moduleResolution}`, () =>
+      typeCheck("common.cts", {
+        ...options,
+        ...(options.module === "preserve" && { module: "commonjs" }),
+        outDir: ".",
+      }),
+    );
+    step("run CommonJS", runCommon);
   }
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
@@ -69,25 +79,39 @@ function install(tarball: string): void {
   run(project, "npm", ["install", "--no-audit", "--no-fund", tarball]);
 }
 
-function typeCheck(moduleResolution: string): void {
+interface ModuleOptions {
+  module: string;
+  moduleResolution: string;
+}
+
+function optionsFor(moduleResolution: string): ModuleOptions {
+  return { module: moduleResolution === "bundler" ? "preserve" : moduleResolution, moduleResolution };
+}
+
+function typeCheck(file: string, options: ModuleOptions & { noEmit?: boolean; outDir?: string }): void {
   const config = {
     compilerOptions: {
       target: "es2024",
       lib: ["esnext"],
-      module: moduleResolution === "bundler" ? "preserve" : "nodenext",
-      moduleResolution,
       strict: true,
       exactOptionalPropertyTypes: true,
-      noEmit: true,
       // The published types are checked too, not only the user's file.
       skipLibCheck: false,
       types: ["node"],
       typeRoots: [join(root, "node_modules/@types")],
+      ...options,
     },
-    files: ["user.ts"],
+    files: [file],
   };
   writeFileSync(join(project, "tsconfig.json"), JSON.stringify(config));
   run(project, process.execPath, [join(root, "node_modules/typescript/bin/tsc")]);
+}
+
+function runCommon(): void {
+  const said = run(project, process.execPath, ["common.cjs"]);
+  if (said !== "sent to ada@example.com INVALID no\n")
+    throw new Error(`the CommonJS program printed ${said}`);
+  rmSync(join(project, "common.cjs"));
 }
 
 function step<Result>(name: string, work: () => Result): Result {
