@@ -229,7 +229,7 @@ export class Dibs implements Owner, AsyncDisposable {
    * One worker for several queues: takes from the first that has a task ("strict"), or from each in rotation ("fair").
    */
   work<Data = unknown, Result = unknown>(
-    queues: (string | WorkerQueue | QueueDefinition<never, never, never>)[],
+    queues: (string | (WorkerQueue & Pick<Queue, "ready">) | QueueDefinition<never, never, never>)[],
     handler: Handler<Data, Result>,
     options?: WorkOptions<Data, Result>,
   ): Worker {

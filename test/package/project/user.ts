@@ -51,6 +51,9 @@ emails.work(async (held) => {
   return { sent: true };
 });
 
+dibs.work([emails, "other"], () => 1);
+// @ts-expect-error: a topic is not a queue
+dibs.work([placed], () => 1);
 // @ts-expect-error: not for users
 void dibs.port;
 // @ts-expect-error: an order has no such field
