@@ -21,9 +21,10 @@ import { verificationQueue } from "../core/verification.ts";
 import { advise } from "../pools/advise.ts";
 import { type AddTarget, Claim, type EncodeResult, type NextCost } from "../worker/claim.ts";
 import { resolveWork, resolveWorkBatch, type WorkBatchOptions, type WorkOptions } from "../worker/options.ts";
+import type { WorkerQueue } from "../worker/runner.ts";
 import type { BatchHandler, Handler } from "../worker/task.ts";
 import { verifierOf } from "../worker/verify.ts";
-import type { Worker, WorkerQueue } from "../worker/worker.ts";
+import type { Worker } from "../worker/worker.ts";
 import {
   type AddManyOptions,
   type AddOptions,

@@ -6,7 +6,7 @@ import { describeError } from "../core/task-error.ts";
 import type { Held } from "./held.ts";
 import type { Task } from "./task.ts";
 
-/** Calls a handler and settles its task, for worker.ts. */
+/** Calls a handler and settles its task, for runner.ts. */
 
 /** What the handler returned or threw. */
 export type Answer = { returned: unknown } | { threw: unknown };

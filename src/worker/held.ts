@@ -1,3 +1,4 @@
+import { DibsError } from "../core/errors.ts";
 import type { QueuePolicy } from "../core/policy.ts";
 import type { ClaimedTask } from "../core/task.ts";
 import type { Task } from "./task.ts";
@@ -38,4 +39,12 @@ export function setFate(held: Held, fate: Fate, reason: unknown): void {
   held.fate = fate;
   held.task?.abort(reason);
   if (fate === "timedOut" || fate === "lost") held.stopWaiting?.();
+}
+
+/** The handler gets the same error from its worker's timer and from the store's heartbeat, whichever is first. */
+export function outOfTime({ claimed, policy }: Held): DibsError {
+  return new DibsError(
+    "TIMEOUT",
+    `Task ${claimed.id} took longer than its queue's timeout of ${policy.timeout} ms.`,
+  );
 }

@@ -53,4 +53,15 @@ describe("worker.stop()", () => {
     await clock.advance(200);
     await stopped;
   });
+
+  it("a second stop in the same moment shortens the timeout too", async () => {
+    const { clock, queue, worker, signal } = await workForever();
+    const stopped = worker.stop({ timeout: "10m" });
+    void worker.stop({ timeout: "1s" });
+    await clock.advance(800);
+    expect(signal.aborted).toBe(true);
+    await clock.advance(200);
+    await stopped;
+    expect((await queue.stats()).depth).toMatchObject({ claimed: 0, ready: 1 });
+  });
 });

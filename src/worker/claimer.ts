@@ -1,0 +1,224 @@
+import { isDibsError } from "../core/errors.ts";
+import { LIMITS } from "../core/limits.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Port } from "../core/port.ts";
+import type { HeldTasks } from "./held-tasks.ts";
+import { type Membership, pause } from "./membership.ts";
+import type { ResolvedWork } from "./options.ts";
+import type { Prefetch } from "./prefetch.ts";
+import type { Runner } from "./runner.ts";
+
+/**
+ * Keeps the slots of one worker filled: decides how many tasks to claim, claims them, and starts or gives back what it
+ * got. worker.ts creates it. The rules of claiming ahead are in prefetch.ts.
+ */
+
+/** Pause between two attempts to claim while the store is unavailable. */
+const TROUBLE_PAUSE_MS = 500;
+/** With less room than this, two claims for half each are not worth it. */
+const WORTH_HALVING = 32;
+/** Handlers that compute run for this long before other callbacks of the process get a turn. */
+const LONGEST_TURN_MS = 5;
+
+/** What a claimer needs from its worker. */
+export interface ClaimerParts {
+  port: Port;
+  queues: readonly string[];
+  options: ResolvedWork;
+  membership: Membership;
+  held: HeldTasks;
+  prefetch: Prefetch;
+  runner: Runner;
+  logger: Logger;
+  /** Aborts when the worker stops. */
+  stopped: AbortSignal;
+  /** The session is gone. Resolves once the worker has joined again. */
+  rejoin: () => Promise<void>;
+  /** The store refuses this worker. */
+  stop: () => void;
+}
+
+export class Claimer {
+  readonly #parts: ClaimerParts;
+  readonly #options: ResolvedWork;
+  readonly #held: HeldTasks;
+  readonly #prefetch: Prefetch;
+  readonly #runner: Runner;
+  /** Claims in progress. */
+  #fetching = 0;
+  /** Slots that they may fill. */
+  #expected = 0;
+  #justFetched = false;
+  /** The last claim got as many tasks as it asked for, so there are probably more. */
+  #isBacklogged = false;
+  #isFillScheduled = false;
+  #rotation = 0;
+
+  constructor(parts: ClaimerParts) {
+    this.#parts = parts;
+    this.#options = parts.options;
+    this.#held = parts.held;
+    this.#prefetch = parts.prefetch;
+    this.#runner = parts.runner;
+  }
+
+  /** Runs after all promise callbacks of this turn: one claim refills all slots of handlers that end together. */
+  scheduleFill(): void {
+    if (this.#isFillScheduled) return;
+    this.#isFillScheduled = true;
+    process.nextTick(() => {
+      this.#isFillScheduled = false;
+      this.#fill();
+    });
+  }
+
+  /** Handlers take longer than before: other workers may be free for what this one cannot start. */
+  giveBackOverdue(): void {
+    const late = this.#held.ahead.takeAfter(this.#runner.freeSlots);
+    if (late.length === 0) return;
+    this.#prefetch.gaveBack();
+    this.#held.giveBack(late);
+  }
+
+  #fill(): void {
+    if (this.#parts.stopped.aborted) return;
+    this.#startAhead();
+    const room = this.#room();
+    if (room <= 0) return;
+    const part = this.#claimSize();
+    if (this.#fetching === 0) void this.#fetch(Math.min(room, part), this.#mayWait ? LIMITS.workerWaitMs : 0);
+    else if (this.#mayFetchSecond && room >= part) void this.#fetch(part, 0);
+  }
+
+  #startAhead(): void {
+    const { ahead } = this.#held;
+    if (ahead.length === 0) return;
+    const start = this.#now();
+    if (ahead.isOverdue(start)) this.giveBackOverdue();
+    let longestWait = 0;
+    let now = start;
+    while (this.#runner.freeSlots > 0 && ahead.length > 0) {
+      if (now - start > LONGEST_TURN_MS) {
+        setImmediate(() => this.scheduleFill());
+        break;
+      }
+      const next = ahead.shift()!;
+      longestWait = Math.max(longestWait, now - next.claimedAt);
+      this.#runner.start([next], now);
+      now = Math.max(now, this.#runner.lastEnd);
+    }
+    this.#prefetch.waited(longestWait);
+  }
+
+  // ── How much ────────────────────────────────────────────────────────────────────────────────────────────
+
+  #room(): number {
+    const { batch } = this.#options;
+    const { freeSlots } = this.#runner;
+    if (this.#held.hasTooManyUnsettled) return 0;
+    if (batch !== null) return freeSlots > 0 && this.#fetching === 0 ? batch : 0;
+    const ahead = this.#mayWait || this.#isBacklogged ? this.#prefetch.allowance : 0;
+    const free = freeSlots + ahead - this.#held.ahead.length - this.#expected;
+    return Math.min(free, LIMITS.claimBatch, this.#held.left - this.#expected);
+  }
+
+  /**
+   * How many tasks one claim asks for. With a backlog two claims are in progress, each for half: the store finds one
+   * half while the other is handled, and neither waits for the other.
+   */
+  #claimSize(): number {
+    const { concurrency, batch } = this.#options;
+    if (batch !== null) return batch;
+    const all = Math.min(concurrency + this.#prefetch.allowance, LIMITS.claimBatch);
+    return this.#isBacklogged && all >= WORTH_HALVING ? Math.ceil(all / 2) : all;
+  }
+
+  /**
+   * Whether a claim may wait for tasks. One that only prefetches may not: it would get a new task while another worker
+   * is free.
+   */
+  get #mayWait(): boolean {
+    return !this.#prefetch.isAuto || this.#runner.freeSlots > this.#held.ahead.length + this.#expected;
+  }
+
+  /** While a reconcile is needed, only one claim may be in progress: the tasks of another would look like lost ones. */
+  get #mayFetchSecond(): boolean {
+    return this.#fetching === 1 && this.#isBacklogged && !this.#justFetched && !this.#held.needsReconcile;
+  }
+
+  // ── Claiming ────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Claims up to `max` tasks, after a reconcile if one is needed. */
+  async #fetch(max: number, wait: number): Promise<void> {
+    this.#fetching++;
+    this.#expected += max;
+    // Two claims in one batch would return together, and stay in step from then on. So the second one waits for a later
+    // batch.
+    this.#justFetched = true;
+    setImmediate(() => {
+      this.#justFetched = false;
+      this.scheduleFill();
+    });
+    const { session } = this.#parts.membership;
+    try {
+      if (this.#held.needsReconcile) await this.#held.reconcile(session!);
+      await this.#claim(max, wait, session);
+    } catch (error) {
+      await this.#afterFailedFetch(error, session);
+    } finally {
+      this.#fetching--;
+      this.#expected -= max;
+    }
+    this.scheduleFill();
+  }
+
+  async #claim(max: number, wait: number, session: number | undefined): Promise<void> {
+    const { port, queues, options, stopped } = this.#parts;
+    const { tasks, policies } = await port.claim({
+      queues: this.#queuesInOrder(),
+      max,
+      worker: options.id,
+      session,
+      share: options.order === "fair" ? Math.ceil(max / queues.length) : undefined,
+      wait,
+      signal: stopped,
+    });
+    this.#isBacklogged = tasks.length === max;
+    const claimedAt = this.#now();
+    const fetched = this.#held.add(tasks, policies, session, claimedAt);
+    this.#prefetch.learn(policies);
+    // The worker was stopped during the claim: no handler will start.
+    if (stopped.aborted) this.#held.giveBack(fetched);
+    else if (options.batch === null) this.#held.ahead.push(fetched);
+    else if (fetched.length > 0) this.#runner.start(fetched, claimedAt);
+    if (this.#prefetch.isLimited) this.#held.giveBack(this.#held.ahead.takeAfter(this.#runner.freeSlots));
+  }
+
+  /** With "fair", each queue comes first in rotation. */
+  #queuesInOrder(): string[] {
+    const { queues } = this.#parts;
+    if (this.#options.order === "strict" || queues.length === 1) return [...queues];
+    const start = this.#rotation++ % queues.length;
+    return [...queues.slice(start), ...queues.slice(0, start)];
+  }
+
+  async #afterFailedFetch(error: unknown, session: number | undefined): Promise<void> {
+    const { membership, logger, stopped, options } = this.#parts;
+    if (stopped.aborted) return;
+    if (isDibsError(error) && error.code === "CLAIM_LOST") {
+      // Two claims may learn that the session is gone. Only one of them joins again.
+      return membership.session === session ? this.#parts.rejoin() : undefined;
+    }
+    if (isDibsError(error) && error.code === "OUTCOME_UNKNOWN") this.#held.answerWasLost();
+    if (isDibsError(error) && !error.retryable) {
+      if (error.code !== "CLOSED") logger.error(`Worker ${options.id} stops: ${error.message}`);
+      return this.#parts.stop();
+    }
+    logger.warn(`Worker ${options.id} could not claim, trying again: ${(error as Error).message}`);
+    await pause(this.#parts.port.clock, TROUBLE_PAUSE_MS, stopped);
+  }
+
+  #now(): number {
+    return this.#parts.port.clock.read().awake;
+  }
+}
