@@ -102,7 +102,7 @@ export class HeldTasks {
 
   /** Another worker may have the task. */
   lose(held: Held, reason: DibsError = claimLost(held.claimed.id, held.claimed.fence)): void {
-    if (this.ahead.remove(held)) this.#held.delete(held.claimed.fence);
+    if (this.ahead.remove(held)) this.#forgetUnstarted(held);
     if (held.task) this.#observer.lost(held.task, reason);
     setFate(held, "lost", reason);
   }

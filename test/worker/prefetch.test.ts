@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DibsError } from "../../src/core/errors.ts";
-import type { Port } from "../../src/core/port.ts";
+import type { ClaimNotice, Port } from "../../src/core/port.ts";
 import { DEFAULT_POLICY, type QueuePolicy } from "../../src/core/policy.ts";
 import { open } from "../../src/index.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
@@ -262,6 +262,28 @@ describe("a worker that prefetches by itself", () => {
     await clock.advance(60_000);
     expect([count, isStopped]).toEqual([20, true]);
     expect((await queue.stats()).depth).toMatchObject({ done: 20, ready: 40 });
+  });
+
+  it("prefetched tasks that were lost with their session do not count for the worker's limit", async () => {
+    await using store = await openTestStore();
+    const { clock } = store;
+    const { port } = store.dibs;
+    const join = port.join.bind(port);
+    const listeners: ((notice: ClaimNotice) => void)[] = [];
+    port.join = (worker, lease, listener) => {
+      listeners.push(listener);
+      return join(worker, lease, listener);
+    };
+    const queue = store.dibs.queue<number>("jobs");
+    await queue.addMany(Array.from({ length: 20 }, (_, data) => ({ data })));
+    const worker = queue.work(() => wait(clock, 1_000), { prefetch: 4, limit: 5 });
+    await clock.advance(500);
+    expect(worker.active).toBe(1);
+    expect((await queue.stats()).depth.claimed).toBe(5);
+    listeners[0]!({ kind: "gone" });
+    await clock.advance(4_500);
+    expect((await queue.stats()).depth.done).toBe(4);
+    await worker.stopped;
   });
 
   it("tasks whose return to the line failed are found by the next reconcile", async () => {
