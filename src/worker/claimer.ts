@@ -84,7 +84,10 @@ export class Claimer {
     if (this.#parts.stopped.aborted) return;
     this.#startAhead();
     const room = this.#room();
-    if (room <= 0) return;
+    if (room <= 0) {
+      if (this.#held.needsReconcile && this.#fetching === 0) void this.#fetch(0, 0);
+      return;
+    }
     const part = this.#claimSize();
     if (this.#fetching === 0) void this.#fetch(Math.min(room, part), this.#mayWait ? LIMITS.workerWaitMs : 0);
     else if (this.#mayFetchSecond && room >= part) void this.#fetch(part, 0);
@@ -148,7 +151,7 @@ export class Claimer {
 
   // ── Claiming ────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Claims up to `max` tasks, after a reconcile if one is needed. */
+  /** Claims up to `max` tasks, after a reconcile if one is needed. With 0, it only reconciles. */
   async #fetch(max: number, wait: number): Promise<void> {
     this.#fetching++;
     this.#expected += max;
@@ -162,7 +165,7 @@ export class Claimer {
     const { session } = this.#parts.membership;
     try {
       if (this.#held.needsReconcile) await this.#held.reconcile(session!);
-      await this.#claim(max, wait, session);
+      if (max > 0) await this.#claim(max, wait, session);
     } catch (error) {
       await this.#afterFailedFetch(error, session);
     } finally {

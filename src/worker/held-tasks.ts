@@ -20,7 +20,7 @@ const MOST_UNSETTLED = 4 * LIMITS.claimBatch;
 
 /** What the worker does about changes here. */
 export interface HeldTasksEvents {
-  /** Tasks may be claimed again. */
+  /** Tasks may be claimed again, or a reconcile is needed. */
   onRoom(): void;
   /** No task is held, and no settlement is unanswered. */
   onNoneLeft(): void;
@@ -137,8 +137,10 @@ export class HeldTasks {
 
   /** Without this, tasks of a lost answer would stay claimed by this worker, and no handler would get them. */
   async reconcile(session: number): Promise<void> {
+    // What is lost from here on may be among the fences that the store is told to keep.
+    const covered = this.#lostAnswers;
     await this.#port.reconcile(session, [...this.#held.keys()]);
-    this.#lostAnswers = 0;
+    this.#lostAnswers -= covered;
   }
 
   #forgetUnstarted(held: Held): void {
@@ -152,6 +154,7 @@ export class HeldTasks {
     } catch (error) {
       if (isDibsError(error) && error.code === "CLAIM_LOST") return;
       this.answerWasLost();
+      this.#events.onRoom();
     }
   }
 }

@@ -286,7 +286,7 @@ describe("a worker that prefetches by itself", () => {
     await worker.stopped;
   });
 
-  it("tasks whose return to the line failed are found by the next reconcile", async () => {
+  it("tasks whose return to the line failed are found at once, also while handlers take long", async () => {
     await using store = await openTestStore();
     const { clock } = store;
     const { port } = store.dibs;
@@ -299,10 +299,12 @@ describe("a worker that prefetches by itself", () => {
     };
     const queue = store.dibs.queue<number>("jobs");
     await queue.addMany(Array.from({ length: 60 }, (_, data) => ({ data })));
-    queue.work(async ({ data }) => wait(clock, data === 30 ? 1_000 : 0.1));
+    queue.work(async ({ data }) => wait(clock, data === 30 ? 60_000 : 0.1));
     await clock.advance(500);
+    const { depth } = await queue.stats();
+    await clock.advance(61_000);
     expect(refused).toBeGreaterThan(0);
-    await clock.advance(1_000);
+    expect(depth).toMatchObject({ done: 30, claimed: 1, ready: 29 });
     expect((await queue.stats()).depth).toMatchObject({ done: 60, claimed: 0 });
   });
 });
