@@ -1,3 +1,4 @@
+import type { Clock } from "../core/clock.ts";
 import { isDibsError } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Logger } from "../core/logger.ts";
@@ -40,6 +41,7 @@ export interface ClaimerParts {
 
 export class Claimer {
   readonly #parts: ClaimerParts;
+  readonly #clock: Clock;
   readonly #options: ResolvedWork;
   readonly #held: HeldTasks;
   readonly #prefetch: Prefetch;
@@ -56,6 +58,7 @@ export class Claimer {
 
   constructor(parts: ClaimerParts) {
     this.#parts = parts;
+    this.#clock = parts.port.clock;
     this.#options = parts.options;
     this.#held = parts.held;
     this.#prefetch = parts.prefetch;
@@ -222,6 +225,6 @@ export class Claimer {
   }
 
   #now(): number {
-    return this.#parts.port.clock.read().awake;
+    return this.#clock.read().awake;
   }
 }

@@ -1,3 +1,4 @@
+import type { Clock } from "../core/clock.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import type { EncodeResult, NextCost } from "./claim.ts";
@@ -42,6 +43,9 @@ export interface RunnerParts {
 
 export class Runner {
   readonly #parts: RunnerParts;
+  // Read several times for every task, so they are fields of their own.
+  readonly #concurrency: number;
+  readonly #clock: Clock;
   readonly #deadlines: Deadlines;
   /** Handlers in progress. */
   #busy = 0;
@@ -51,6 +55,8 @@ export class Runner {
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
+    this.#concurrency = parts.options.concurrency;
+    this.#clock = parts.port.clock;
     this.#deadlines = new Deadlines(
       parts.port.clock,
       () => parts.held.all(),
@@ -59,7 +65,7 @@ export class Runner {
   }
 
   get freeSlots(): number {
-    return this.#parts.options.concurrency - this.#busy - this.#repeating;
+    return this.#concurrency - this.#busy - this.#repeating;
   }
 
   /** When the last handler ended. */
@@ -150,6 +156,6 @@ export class Runner {
   };
 
   #now(): number {
-    return this.#parts.port.clock.read().awake;
+    return this.#clock.read().awake;
   }
 }
