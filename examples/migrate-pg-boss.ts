@@ -14,12 +14,6 @@ const reports = dibs.queue<{ month: string }, string>("reports", {
   timeout: "15m",
 });
 
-// boss.send("reports", data, { singletonKey: "2026-10", startAfter: 1, priority: 5 }) on a queue with policy "exclusive"
-const unique = { key: "2026-10", while: "pending" } as const;
-const task = await reports.add({ month: "2026-10" }, { unique, delay: "50ms", priority: 5 });
-const again = await reports.add({ month: "2026-10" }, { unique });
-assert.deepEqual([again.id, again.existing], [task.id, true]); // send() resolved with null
-
 // boss.insert("reports", [{ data }, …])
 await reports.addMany([{ data: { month: "2026-08" } }, { data: { month: "2026-09" } }]);
 
@@ -27,6 +21,12 @@ await reports.addMany([{ data: { month: "2026-08" } }, { data: { month: "2026-09
 const [claim] = await reports.claim();
 assert.equal(claim?.data.month, "2026-08");
 await claim.nack(new Error("no figures yet"));
+
+// boss.send("reports", data, { singletonKey: "2026-10", startAfter: 1, priority: 5 }) on a queue with policy "exclusive"
+const unique = { key: "2026-10", while: "pending" } as const;
+const task = await reports.add({ month: "2026-10" }, { unique, delay: "50ms", priority: 5 });
+const again = await reports.add({ month: "2026-10" }, { unique });
+assert.deepEqual([again.id, again.existing], [task.id, true]); // send() resolved with null
 
 // boss.work("reports", async ([job]) => …)
 const seen: string[] = [];

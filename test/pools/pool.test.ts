@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { Cap } from "../../src/pools/cap.ts";
 import { KEPT_LEASE_MS } from "../e2e/harness/stage.ts";
 import { isLong } from "../run/long.ts";
-import { childrenOf, makeSite, processesOf, startSupervisor, type Site } from "./pool-kit.ts";
+import { childrenOf, isStopped, makeSite, processesOf, startSupervisor, type Site } from "./pool-kit.ts";
 
 /** Twenty supervisors take a minute or two, and many times that on a busy machine. */
 const LONG = { timeout: isLong ? 900_000 : 60_000 };
@@ -170,6 +170,9 @@ test("workers that lost their launcher and their supervisor are ended before a p
   const first = startSupervisor(site.file, options);
   await expect.poll(async () => (await site.dibs.workers()).length).toBe(2);
   const lost = processesOf(site.file);
+  // A supervisor that sees its launcher die ends the workers. Stopped, it sees nothing.
+  process.kill(first.pid!, "SIGSTOP");
+  await expect.poll(() => isStopped(first.pid!)).toBe(true);
   for (const pid of [...childrenOf(first.pid!), first.pid!]) process.kill(pid, "SIGKILL");
   await once(first, "exit");
   expect(processesOf(site.file)).toEqual(lost);
