@@ -1,29 +1,28 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import type { Writable } from "node:stream";
+import { GroupsFile } from "./groups-file.ts";
 
 /**
- * Ends the programs of a supervisor that was killed. OwnHost (host.ts) starts one for each supervisor.
+ * Ends the programs of a supervisor that was killed. Each process that starts programs has one: OwnHost (host.ts) or
+ * perl-launcher.ts.
  *
- * Node cannot ask the kernel to end its children with it. So a small shell reads a pipe from the supervisor: the
- * process groups that run now, and where the sockets are. When the supervisor dies, however it dies, the pipe ends, and
- * the shell ends what is left. It finds programs in two ways:
+ * Node cannot ask the kernel to end its children with it. So a small shell waits at a pipe from the process that starts
+ * programs. When that process dies, however it dies, the pipe ends, and the shell ends what is left. It finds programs
+ * in two ways:
  *
- * - by the groups that were reported to it;
- * - on Linux also by a mark in their environment. That finds a program that was started and not yet reported, and
+ * - by the groups in the file that groups-file.ts describes;
+ * - on Linux also by a mark in their environment. That finds a program that was started and is not in the file yet, and
  *   processes that left the group of their program.
  *
  * The pipe cannot end too early: a child holds a copy of its write end until it has become the program.
  */
-const SCRIPT = `
+export const SCRIPT = `
   trap '' INT TERM HUP QUIT
-  groups=' '
-  while read -r word group; do
-    case $word in
-      +) groups="$groups$group " ;;
-      -) case $groups in *" $group "*) groups="\${groups%% "$group" *} \${groups#* "$group" }" ;; esac ;;
-    esac
-  done
+  [ -r "$GROUPS_FILE" ] || GROUPS_FILE=/dev/null
+  exec 3<"$GROUPS_FILE"
+  while read -r line; do :; done
+  groups=$(cat <&3)
   marked() {
     [ -r /proc/self/environ ] || return 0
     grep -lsa "DIBS_SUPERVISOR=$MARK" /proc/[0-9]*/environ | cut -d / -f 3
@@ -45,24 +44,42 @@ const SCRIPT = `
   rm -rf -- "$FOLDER"`;
 
 const POLL_MS = 100;
-/** The longest time until the shell learns that a group has ended. */
-const ENDED_MS = 50;
+
+/** The environment of the shell. */
+export function guardianEnvironment(options: GuardianOptions & { mark: string }): Record<string, string> {
+  return {
+    PATH: process.env["PATH"] ?? "/usr/bin:/bin",
+    MARK: options.mark,
+    FOLDER: options.folder,
+    GROUPS_FILE: options.groupsFile,
+    TRIES: String(Math.ceil(options.killAfter / POLL_MS)),
+  };
+}
+
+export interface GuardianOptions {
+  /** Removed in the end. */
+  folder: string;
+  groupsFile: string;
+  /** Milliseconds between TERM and KILL. */
+  killAfter: number;
+}
+
+/** A value of DIBS_SUPERVISOR in the environment of programs. */
+export function newMark(): string {
+  return randomBytes(12).toString("hex");
+}
 
 export class Guardian {
   /** The value of DIBS_SUPERVISOR in the environment of each program. */
-  readonly mark = randomBytes(12).toString("hex");
-  readonly #folder: string;
-  readonly #killAfter: number;
-  readonly #groups = new Set<number>();
+  readonly mark = newMark();
+  readonly #options: GuardianOptions;
+  readonly #groups: GroupsFile;
   #shell: ChildProcessByStdio<Writable, null, null> | undefined;
   #isClosed = false;
-  /** Lines about groups that have ended. */
-  #ended = "";
 
-  /** @param folder removed in the end @param killAfter milliseconds between TERM and KILL */
-  constructor(folder: string, killAfter: number) {
-    this.#folder = folder;
-    this.#killAfter = killAfter;
+  constructor(options: GuardianOptions) {
+    this.#options = options;
+    this.#groups = new GroupsFile(options.groupsFile);
     this.#start();
   }
 
@@ -71,57 +88,36 @@ export class Guardian {
       stdio: ["pipe", "ignore", "ignore"],
       // Signals of the terminal must not reach it.
       detached: true,
-      env: {
-        PATH: process.env["PATH"],
-        MARK: this.mark,
-        FOLDER: this.#folder,
-        TRIES: String(Math.ceil(this.#killAfter / POLL_MS)),
-      },
+      env: guardianEnvironment({ ...this.#options, mark: this.mark }),
     });
     this.#shell.unref();
     (this.#shell.stdin as Writable & { unref?(): void }).unref?.();
     this.#shell.stdin.on("error", () => {});
     // Somebody ended it: programs must not be without one.
     this.#shell.once("exit", () => {
-      if (this.#isClosed) return;
-      this.#start();
-      this.#ended = "";
-      for (const group of this.#groups) this.#say(`+ ${group}\n`);
+      if (!this.#isClosed) this.#start();
     });
     this.#shell.once("error", () => {});
   }
 
   watch(group: number): void {
     this.#groups.add(group);
-    this.#say(`${this.#ended}+ ${group}\n`);
-    this.#ended = "";
   }
 
-  /** Told with the next group that is watched, or a moment later: each write wakes the shell. */
   unwatch(group: number): void {
-    this.#groups.delete(group);
-    if (this.#ended === "") setTimeout(() => this.#tellEnded(), ENDED_MS).unref();
-    this.#ended += `- ${group}\n`;
-  }
-
-  #tellEnded(): void {
-    if (this.#ended !== "") this.#say(this.#ended);
-    this.#ended = "";
+    this.#groups.remove(group);
   }
 
   /** Ends what is left, as if the supervisor had died, and waits for it. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const shell = this.#shell!;
-    if (shell.exitCode !== null || shell.signalCode !== null) return;
-    const exited = new Promise((resolve) => shell.once("exit", resolve));
-    this.#tellEnded();
-    shell.ref();
-    shell.stdin.end();
-    await exited;
-  }
-
-  #say(lines: string): void {
-    this.#shell!.stdin.write(lines);
+    if (shell.exitCode === null && shell.signalCode === null) {
+      const exited = new Promise((resolve) => shell.once("exit", resolve));
+      shell.ref();
+      shell.stdin.end();
+      await exited;
+    }
+    this.#groups.close();
   }
 }

@@ -1,7 +1,8 @@
+import { join } from "node:path";
 import { Guardian } from "./guardian.ts";
 import { type Launch, Program, type Running } from "./launch.ts";
 
-/** Where programs are started: by this process (OwnHost), or by smaller ones (launcher-host.ts). */
+/** Where programs are started: by this process (OwnHost), or by smaller ones (launchers.ts). */
 export interface Host {
   start(task: ProgramStart): Running;
   /** Ends what is left, waits for it, and removes the folder. */
@@ -29,7 +30,9 @@ export class OwnHost implements Host {
 
   constructor(options: HostOptions) {
     this.#options = options;
-    this.#guardian = new Guardian(options.folder, options.killAfter);
+    const { folder, killAfter } = options;
+    const groupsFile = join(folder, `groups-${process.pid}`);
+    this.#guardian = new Guardian({ folder, groupsFile, killAfter });
   }
 
   start({ env, input, onError }: ProgramStart): Running {

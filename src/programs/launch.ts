@@ -44,7 +44,7 @@ export const OUTPUT_BYTES = 256 * 1024;
 export const ERROR_BYTES = 4 * 1024;
 
 /** How long a process outside of the group may keep the output open after the program has ended. */
-const LINGER_MS = 500;
+export const LINGER_MS = 500;
 
 export class Program implements Running {
   readonly ended: Promise<Ended>;

@@ -1,7 +1,7 @@
 import type { HostOptions } from "./host.ts";
 import type { Ended } from "./launch.ts";
 
-/** Messages between a supervisor (launcher-host.ts) and its launcher (launcher.ts). `id` numbers the programs. */
+/** Messages between a supervisor (node-host.ts) and its launcher (launcher.ts). `id` numbers the programs. */
 export type ToLauncher =
   /** The first message. The environment is the launcher's own. */
   | ({ kind: "configure"; passesErrors: boolean } & Omit<HostOptions, "env">)

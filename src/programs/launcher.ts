@@ -3,7 +3,7 @@ import type { Running } from "./launch.ts";
 import type { FromLauncher, ToLauncher } from "./launcher-messages.ts";
 
 /**
- * A process that starts the programs of a supervisor (launcher-host.ts starts it). To start a process, the kernel
+ * A process that starts the programs of a supervisor (node-host.ts starts it, where there is no Perl). To start a process, the kernel
  * copies the page tables of the one that starts it: from a supervisor of 100 MB that takes more than twice as long as
  * from here. So this file imports as little as possible.
  *

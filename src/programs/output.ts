@@ -2,7 +2,7 @@ import { StringDecoder } from "node:string_decoder";
 
 /**
  * What a program writes, up to a limit; the rest is counted. A program may write more than this machine has memory.
- * Used by launch.ts.
+ * Used by launch.ts; perl-launcher.ts keeps the same bytes by itself.
  */
 
 export interface Captured {
@@ -34,9 +34,11 @@ export class Head {
   }
 
   get captured(): Captured {
-    // Without a character that was cut in half.
-    const text = new StringDecoder("utf8").write(Buffer.concat(this.#chunks));
-    return { text, bytes: this.#bytes, missing: this.#bytes - this.#kept };
+    return {
+      text: textOfHead(Buffer.concat(this.#chunks)),
+      bytes: this.#bytes,
+      missing: this.#bytes - this.#kept,
+    };
   }
 }
 
@@ -68,8 +70,16 @@ export class Tail {
 
   get captured(): Captured {
     this.#cut();
-    // The first bytes may be the rest of a character.
-    const text = this.#chunks[0]!.toString("utf8").replace(/^\uFFFD+/, "");
-    return { text, bytes: this.#bytes, missing: this.#bytes - this.#kept };
+    return { text: textOfTail(this.#chunks[0]!), bytes: this.#bytes, missing: this.#bytes - this.#kept };
   }
+}
+
+/** The first bytes as text, without a character that was cut in half. */
+export function textOfHead(bytes: Buffer): string {
+  return new StringDecoder("utf8").write(bytes);
+}
+
+/** The last bytes as text: the first of them may be the rest of a character. */
+export function textOfTail(bytes: Buffer): string {
+  return bytes.toString("utf8").replace(/^\uFFFD+/, "");
 }

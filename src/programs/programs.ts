@@ -5,8 +5,9 @@ import type { Task } from "../worker/task.ts";
 import { factsOf } from "./facts.ts";
 import { type Host, OwnHost } from "./host.ts";
 import { type Ended, NotStarted, type Running } from "./launch.ts";
-import { startLaunchers } from "./launcher-host.ts";
+import { type LauncherKind, startLaunchers } from "./launchers.ts";
 import { outcomeOf } from "./outcome.ts";
+import { hasPerl } from "./perl-launcher.ts";
 import { type FindQueue, TaskSocket } from "./task-socket.ts";
 
 /**
@@ -23,6 +24,8 @@ export interface ProgramsOptions {
   killAfter: number;
   /** How many programs run at a time. Null: one program, and then no other. */
   concurrency: number | null;
+  /** What starts the programs. Perl, if it is there. */
+  launcher?: LauncherKind;
   /** What programs write to standard error, as it comes. */
   onError?: ((task: Task, chunk: Buffer) => void) | undefined;
   /** Called when a program has ended, before its task is settled. */
@@ -45,11 +48,14 @@ export class Programs {
 
   constructor(options: ProgramsOptions) {
     this.#options = options;
-    const { command, env, killAfter, concurrency, onError } = options;
+    const { command, env, killAfter, concurrency, onError, launcher } = options;
     const shared = { command, env, killAfter, folder: this.#folder };
     // For one program, to start another process would take longer than it saves.
     if (concurrency === null) this.#host = new OwnHost(shared);
-    else this.#host = startLaunchers(shared, concurrency, onError !== undefined);
+    else {
+      const kind = launcher ?? (hasPerl() ? "perl" : "node");
+      this.#host = startLaunchers({ ...shared, kind, concurrency, passesErrors: onError !== undefined });
+    }
   }
 
   /** Programs that run now. */

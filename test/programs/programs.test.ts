@@ -8,11 +8,12 @@ import * as kit from "./kit.ts";
 const { isAlive } = kit;
 
 describe.each([
-  ["by launchers", 4],
-  ["by the supervisor itself", null],
-])("programs that are started %s", (_, concurrency) => {
+  ["by a launcher of Perl", 4, "perl"],
+  ["by launchers of Node", 4, "node"],
+  ["by the supervisor itself", null, undefined],
+] as const)("programs that are started %s", (_, concurrency, launcher) => {
   const workWith = (script: string, options: Partial<ProgramsOptions> = {}) =>
-    kit.workWith(script, { concurrency, ...options });
+    kit.workWith(script, { concurrency, launcher: launcher!, ...options });
 
   describe("the input of a program", () => {
     test("a program gets the payload on standard input, byte for byte", async () => {
@@ -20,6 +21,12 @@ describe.each([
       const data = { text: "a\tb \u{1f600} '$HOME'", list: [1, 2.5, null] };
       const task = await queue.add(data);
       expect(await task.result()).toEqual(data);
+    });
+
+    test("a program gets a payload that is larger than a pipe, when it reads it late", async () => {
+      const { queue } = await workWith("sleep 0.1; wc -c");
+      const task = await queue.add("x".repeat(200_000));
+      expect(await task.result()).toBe(200_002);
     });
 
     test("a program need not read its input", async () => {
@@ -167,19 +174,22 @@ describe.each([
   });
 });
 
-test("a launcher that is killed ends its programs, and their tasks are released", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "dibs-programs-"));
-  const file = join(folder, "pids");
-  const script = `echo $PPID $$ > ${file}.part; mv ${file}.part ${file}; exec sleep 600`;
-  const { queue, notStarted } = await kit.workWith(script, { killAfter: 500 });
-  const task = await queue.add(1);
-  await expect.poll(() => existsSync(file)).toBe(true);
-  const [launcher, program] = readFileSync(file, "utf8").trim().split(" ").map(Number) as [number, number];
-  process.kill(launcher, "SIGKILL");
-  await expect.poll(async () => (await task.info()).state).toBe("scheduled");
-  // The process that adopted it needs a moment to collect it.
-  await expect.poll(() => isAlive(program)).toBe(false);
-  // This worker goes on, and releases the task again; dibs work stops here.
-  expect(new Set((await task.history()).map(({ outcome }) => outcome))).toEqual(new Set(["released"]));
-  expect(notStarted[0]!.message).toBe("the process that starts programs was ended");
-});
+test.each(["perl", "node"] as const)(
+  "a launcher (%s) that is killed ends its programs, and their tasks are released",
+  async (launcher) => {
+    const folder = mkdtempSync(join(tmpdir(), "dibs-programs-"));
+    const file = join(folder, "pids");
+    const script = `echo $PPID $$ > ${file}.part; mv ${file}.part ${file}; exec sleep 600`;
+    const { queue, notStarted } = await kit.workWith(script, { killAfter: 500, launcher });
+    const task = await queue.add(1);
+    await expect.poll(() => existsSync(file)).toBe(true);
+    const [parent, program] = readFileSync(file, "utf8").trim().split(" ").map(Number) as [number, number];
+    process.kill(parent, "SIGKILL");
+    await expect.poll(async () => (await task.info()).state).toBe("scheduled");
+    // The process that adopted it needs a moment to collect it.
+    await expect.poll(() => isAlive(program)).toBe(false);
+    // This worker goes on, and releases the task again; dibs work stops here.
+    expect(new Set((await task.history()).map(({ outcome }) => outcome))).toEqual(new Set(["released"]));
+    expect(notStarted[0]!.message).toBe("the process that starts programs was ended");
+  },
+);

@@ -1,41 +1,18 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { existsSync } from "node:fs";
-import { availableParallelism } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { Host, HostOptions, ProgramStart } from "./host.ts";
+import type { HostOptions, ProgramStart } from "./host.ts";
 import { type Ended, NotStarted, type Running } from "./launch.ts";
 import type { FromLauncher, ToLauncher } from "./launcher-messages.ts";
+import type { Launcher } from "./launchers.ts";
 
-/**
- * Has small processes start the programs: launcher.ts says why. Node blocks until a program has begun, so several
- * launchers take turns.
- *
- * @param concurrency programs that run at a time @param passesErrors whether programs have an `onError`
- */
-export function startLaunchers(options: HostOptions, concurrency: number, passesErrors: boolean): Host {
-  const count = Math.min(concurrency, availableParallelism(), MOST_LAUNCHERS);
-  const hosts = Array.from({ length: count }, () => new LauncherHost(options, passesErrors));
-  let last = 0;
-  return {
-    start: (task) => hosts[last++ % count]!.start(task),
-    async close() {
-      await Promise.all(hosts.map((host) => host.close()));
-    },
-  };
-}
-
-const MOST_LAUNCHERS = 4;
-
-class LauncherHost implements Host {
-  readonly #options: HostOptions;
+/** Has a small process of Node start the programs: launcher.ts says why. Used where there is no Perl. */
+export class NodeHost implements Launcher {
+  readonly exited: Promise<unknown>;
   readonly #launcher: ChildProcess;
-  readonly #exited: Promise<unknown>;
   readonly #programs = new Map<number, PromiseWithResolvers<Ended> & Pick<ProgramStart, "onError">>();
   #lastId = 0;
 
   constructor(options: HostOptions, passesErrors: boolean) {
-    this.#options = options;
     const { command, folder, killAfter } = options;
     this.#launcher = fork(fileURLToPath(new URL("./launcher.ts", import.meta.url)), {
       env: options.env,
@@ -45,19 +22,22 @@ class LauncherHost implements Host {
       // Signals of the terminal must not reach it.
       detached: true,
     });
-    this.#exited = new Promise((resolve) => {
+    this.exited = new Promise((resolve) => {
       this.#launcher.once("exit", resolve);
       this.#launcher.once("error", resolve);
     });
-    void this.#exited.then(() => this.#lost());
     this.#launcher.on("message", (message: FromLauncher) => this.#receive(message));
     this.#send({ kind: "configure", command, folder, killAfter, passesErrors });
   }
 
-  start({ env, input, onError }: ProgramStart): Running {
+  get active(): number {
+    return this.#programs.size;
+  }
+
+  start({ env, input, onError }: ProgramStart): Running | undefined {
+    if (!this.#launcher.connected) return undefined;
     const id = ++this.#lastId;
     const program = { ...Promise.withResolvers<Ended>(), onError };
-    if (!this.#launcher.connected) return { ...idle, ended: Promise.reject(lost()) };
     this.#programs.set(id, program);
     this.#send({ kind: "start", id, env, input });
     return {
@@ -67,9 +47,13 @@ class LauncherHost implements Host {
     };
   }
 
-  async close(): Promise<void> {
+  fail(error: NotStarted): void {
+    for (const program of this.#programs.values()) program.reject(error);
+    this.#programs.clear();
+  }
+
+  close(): void {
     if (this.#launcher.connected) this.#launcher.disconnect();
-    await this.#exited;
   }
 
   #receive(message: FromLauncher): void {
@@ -80,24 +64,11 @@ class LauncherHost implements Host {
     else program.reject(new NotStarted(message.message));
   }
 
-  /** Its guardian ends the programs, and removes the folder after that: until then a task must not run elsewhere. */
-  async #lost(): Promise<void> {
-    while (this.#programs.size > 0 && existsSync(this.#options.folder)) await sleep(POLL_MS);
-    for (const program of this.#programs.values()) program.reject(lost());
-    this.#programs.clear();
-  }
-
   #send(message: ToLauncher): void {
-    // Once it is gone, #lost() answers.
+    // Once it is gone, `exited` says so.
     if (this.#launcher.connected) this.#launcher.send(message, () => {});
   }
 }
 
 /** Options of Node that make it start faster and keep it small. */
 const LEAN = ["--max-semi-space-size=1", "--v8-pool-size=0"];
-const POLL_MS = 50;
-const idle = { end(): void {}, kill(): void {} };
-
-function lost(): NotStarted {
-  return new NotStarted("the process that starts programs was ended");
-}
