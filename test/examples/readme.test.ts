@@ -40,7 +40,7 @@ const files = [
   "CONTRIBUTING.md",
   "examples/README.md",
   "deploy/README.md",
-  ...globSync("docs/**/*.md", { cwd: root }),
+  ...globSync(["docs/*.md", "docs/!(site)/**/*.md", "docs/site/*.md"], { cwd: root }),
 ];
 const blocks = files.flatMap((file) => blocksOf(file));
 const programs = blocks.filter(({ words }) => words.includes("program"));

@@ -7,7 +7,9 @@ import { expect, test } from "vitest";
 const root = join(import.meta.dirname, "../..");
 
 const found = (pattern: string): string[] => globSync(pattern, { cwd: root });
-const pages = ["*.md", "{bench,deploy,examples}/*.md", "docs/**/*.md"].flatMap(found);
+// docs/site has the packages that build the site.
+const documentation = ["docs/*.md", "docs/!(site)/**/*.md", "docs/site/*.md"];
+const pages = ["*.md", "{bench,deploy,examples}/*.md", ...documentation].flatMap(found);
 const sources = ["{src,test,scripts,examples}/**/*.ts", "bench/*.ts", "bench/scenarios/*.ts"].flatMap(found);
 const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
 
