@@ -1,22 +1,15 @@
 import { refuseSurplus } from "../core/arguments.ts";
+import type { BulkProgress } from "../core/change-all.ts";
 import { parseDuration } from "../core/duration.ts";
 import { invalid, isDibsError } from "../core/errors.ts";
 import { everyItem } from "../core/every-item.ts";
 import type { Json, Payload } from "../core/json-type.ts";
-import { checkNames, checkNumber, checkObject } from "../core/options.ts";
-import {
-  mismatches,
-  type NamedPolicy,
-  parsePolicy,
-  type QueuePolicy,
-  type QueuePolicyOptions,
-} from "../core/policy.ts";
-import type { BulkProgress } from "../core/change-all.ts";
+import { checkNames, checkObject } from "../core/options.ts";
+import { parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
 import type { Port } from "../core/port.ts";
-import type { Payloads } from "../core/preview.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
-import type { AddedTask, Body, NewTask, TaskRecord, TaskState } from "../core/task.ts";
+import type { AddedTask, Body, NewTask, TaskRecord } from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
 import { advise } from "../pools/advise.ts";
 import { type AddTarget, Claim, type EncodeResult, type NextCost } from "../worker/claim.ts";
@@ -36,21 +29,15 @@ import {
   TX_OF_ACK,
   TX_OF_MANY,
 } from "./add-options.ts";
-import {
-  type AllChange,
-  type ChangeAllOptions,
-  changeAllOf,
-  checkState,
-  MATCH_NAMES,
-  type MatchOptions,
-  parseMatch,
-} from "./change-all.ts";
-import { DeadLetters } from "./dead-letters.ts";
-import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
-import { AddedTaskHandle, describe, resultFrom, type TaskInfo } from "./task-handle.ts";
-import type { ClaimOptions, QueueStats, VerifiedTask, Verifier, VerifyOptions } from "./queue-types.ts";
-import { carryTrace } from "./trace.ts";
 import { CallOrder } from "./call-order.ts";
+import { type AllChange, changeAllOf, type ChangeAllOptions } from "./change-all.ts";
+import { DeadLetters } from "./dead-letters.ts";
+import { Declaration, type Lifecycle } from "./declaration.ts";
+import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
+import type { ClaimOptions, QueueStats, VerifiedTask, Verifier, VerifyOptions } from "./queue-types.ts";
+import { AddedTaskHandle, describe, resultFrom } from "./task-handle.ts";
+import { parseTasksOptions, type TasksOptions, type TasksPage } from "./tasks-options.ts";
+import { carryTrace } from "./trace.ts";
 
 /**
  * The handle of a queue, which `dibs.queue()` returns: add, claim, work, verify, statistics. It encodes and checks
@@ -72,15 +59,6 @@ export interface Owner {
   warnOnce(message: string): void;
 }
 
-/** How a queue is created and removed. The queue of a subscription is created and removed with it. */
-export interface Lifecycle {
-  /** Resolves with the current policy. */
-  declare(policy: NamedPolicy): Promise<QueuePolicy>;
-  drop(): Promise<unknown>;
-  /** Whether it must be declared before it is used. Otherwise its first task creates it. */
-  isNeeded(policy: NamedPolicy): boolean;
-}
-
 /** A named line of tasks. Creating the handle makes no call; the first operation sends its policy to the store. */
 export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   implements AddTarget<In, PartOptions>, WorkerQueue
@@ -91,7 +69,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   readonly #port: Port;
   readonly #options: SplitOptions;
   readonly #lifecycle: Lifecycle;
-  #declared: Promise<void> | undefined;
+  readonly #declaration: Declaration;
   readonly #order = new CallOrder();
 
   constructor(owner: Owner, name: string, options: QueueOptions = {}, lifecycle?: Lifecycle) {
@@ -106,6 +84,10 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
       drop: () => this.#port.drop(name),
       isNeeded: (policy) => Object.keys(policy).length > 0,
     };
+    this.#declaration = new Declaration({
+      ...{ queue: name, policy: this.#options.policy, lifecycle: this.#lifecycle },
+      warnOnce: (message) => owner.warnOnce(message),
+    });
   }
 
   /** Resolves when the queue exists with this policy. No operation needs to wait for it. */
@@ -115,33 +97,12 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
 
   /** @internal Sends the policy, once. */
   declare(): Promise<void> {
-    this.#declared ??= this.#sendPolicy();
-    return this.#declared;
+    return this.#declaration.send();
   }
 
   /** @internal As declare(), for other ways to add. Without a policy, the first task creates the queue. */
-  async declareIfNeeded(): Promise<void> {
-    if (this.#lifecycle.isNeeded(this.#options.policy)) await this.declare();
-  }
-
-  async #sendPolicy(): Promise<void> {
-    try {
-      this.#compare(this.#options.policy, await this.#lifecycle.declare(this.#options.policy));
-    } catch (error) {
-      // The next operation tries again.
-      this.#declared = undefined;
-      throw error;
-    }
-  }
-
-  /** The stored policy applies. Logs a warning if it differs from what this program declared. */
-  #compare(declared: NamedPolicy, inForce: QueuePolicy): void {
-    const fields = mismatches(declared, inForce);
-    if (fields.length === 0) return;
-    this.#owner.warnOnce(
-      `Queue "${this.name}" has another policy than this program declares (${fields.join(", ")}). The stored one applies. ` +
-        `An operator set it, or the token that this program uses may not change it. To change it, call configure() with an admin token.`,
-    );
+  declareIfNeeded(): Promise<void> {
+    return this.#declaration.sendIfNeeded();
   }
 
   // ── Add work ────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,25 +173,11 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
 
   #send(tasks: NewTask[], tx: unknown): Promise<AddedTask[]> {
     const within = tx === undefined ? undefined : { tx };
-    return this.#isPolicySent ? this.#port.add(tasks, within) : this.#sendWithPolicy(tasks, within);
+    return this.#declaration.isSent ? this.#port.add(tasks, within) : this.#sendWithPolicy(tasks, within);
   }
 
   #sendWithPolicy(tasks: NewTask[], within: { tx: unknown } | undefined): Promise<AddedTask[]> {
-    return this.#afterPolicy(() => this.#port.add(tasks, within));
-  }
-
-  /** The policy commits with the handle's first operation, because both calls are made at the same moment. */
-  #withPolicy<T>(operation: () => Promise<T>): Promise<T> {
-    return this.#isPolicySent ? operation() : this.#afterPolicy(operation);
-  }
-
-  get #isPolicySent(): boolean {
-    return this.#declared !== undefined || !this.#lifecycle.isNeeded(this.#options.policy);
-  }
-
-  async #afterPolicy<T>(operation: () => Promise<T>): Promise<T> {
-    const [, value] = await Promise.all([this.declare(), operation()]);
-    return value;
+    return this.#declaration.with(() => this.#port.add(tasks, within));
   }
 
   // ── Do work ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -269,7 +216,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
         // A normal declaration: it does not override an operator who has ended verification since.
         const declared = policy.verified === true ? created : this.#port.declare(this.name, verified);
         const [, inForce] = await Promise.all([created, declared, this.declareIfNeeded()]);
-        this.#compare(verified, inForce);
+        this.#declaration.compare(verified, inForce);
       },
       encodeResult: () => null,
     };
@@ -288,7 +235,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
       lease: options.lease === undefined ? undefined : parseDuration(options.lease, "lease", 1),
       signal: options.signal,
     };
-    const { tasks } = await this.#withPolicy(() => this.#port.claim(request));
+    const { tasks } = await this.#declaration.with(() => this.#port.claim(request));
     return tasks.map((task) => new Claim<Data, Out>(this.#port, task, this.encodeResult, this.nextCost));
   }
 
@@ -302,7 +249,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   // ── Operate ─────────────────────────────────────────────────────────────────────────────────────────────
 
   async stats(): Promise<QueueStats> {
-    const [stored, workers] = await this.#withPolicy(() =>
+    const [stored, workers] = await this.#declaration.with(() =>
       Promise.all([
         this.#port.stats(this.name),
         everyItem((page) => this.#port.workers({ ...page, queue: this.name })),
@@ -316,15 +263,15 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   /** Changes the policy now, whatever was declared. */
   async configure(options: QueuePolicyOptions): Promise<QueuePolicy> {
     const policy = parsePolicy(options);
-    return this.#withPolicy(() => this.#port.declare(this.name, policy, { force: true }));
+    return this.#declaration.with(() => this.#port.declare(this.name, policy, { force: true }));
   }
 
   async pause(): Promise<void> {
-    await this.#withPolicy(() => this.#port.pause(this.name, true));
+    await this.#declaration.with(() => this.#port.pause(this.name, true));
   }
 
   async resume(): Promise<void> {
-    await this.#withPolicy(() => this.#port.pause(this.name, false));
+    await this.#declaration.with(() => this.#port.pause(this.name, false));
   }
 
   /**
@@ -332,18 +279,18 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
    * of the queue. Resolves with whether there was one.
    */
   async unhold(groupKey?: string): Promise<boolean> {
-    return this.#withPolicy(() => this.#port.unhold(this.name, groupKey));
+    return this.#declaration.with(() => this.#port.unhold(this.name, groupKey));
   }
 
   /** Removes all tasks that wait for a worker, a due time or a signal. Claimed and verifying tasks stay. */
   async purge(): Promise<{ count: number }> {
-    return { count: await this.#withPolicy(() => this.#port.purge(this.name)) };
+    return { count: await this.#declaration.with(() => this.#port.purge(this.name)) };
   }
 
   /** Removes the queue with everything in it. Claims on its tasks are lost. */
   async delete(): Promise<void> {
     await this.#lifecycle.drop();
-    this.#declared = undefined;
+    this.#declaration.forget();
   }
 
   /**
@@ -352,16 +299,8 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
    * group or headers compares at most 5,000 tasks per page: `searched` says how many, and `next` continues.
    */
   async tasks(options: TasksOptions): Promise<TasksPage> {
-    checkObject(options, "The options of tasks");
-    checkNames(options, ["state", "after", "limit", "payloads", ...MATCH_NAMES], "tasks");
-    const { state, after, limit = 50, payloads } = options;
-    const match = parseMatch(options);
-    if (state !== undefined) checkState(state);
-    else if (!match)
-      throw invalid("tasks() needs a state, or what to search for: a key, a group or headers.");
-    checkNumber(limit, "limit", 1, 1_000);
-    const query = { queue: this.name, state, match, after, limit, payloads };
-    const { tasks, next, searched } = await this.#withPolicy(() => this.#port.list(query));
+    const query = { queue: this.name, ...parseTasksOptions(options) };
+    const { tasks, next, searched } = await this.#declaration.with(() => this.#port.list(query));
     return { tasks: tasks.map(describe), next, ...(searched !== undefined && { searched }) };
   }
 
@@ -374,21 +313,6 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     const { encodeData: encode } = this.#options;
     return changeAllOf({ port: this.#port, queue: this.name, encode }, change, options);
   }
-}
-
-export interface TasksOptions extends MatchOptions {
-  /** All states, if something is searched for. */
-  state?: TaskState | undefined;
-  after?: string | undefined;
-  limit?: number | undefined;
-  payloads?: Payloads | undefined;
-}
-
-export interface TasksPage {
-  tasks: TaskInfo[];
-  next: string | null;
-  /** How many tasks were compared for this page, if something was searched for. */
-  searched?: number;
 }
 
 export function checkHandler(handler: unknown, verb = "work", place = "first"): void {

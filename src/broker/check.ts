@@ -8,7 +8,7 @@ import { show } from "../core/show.ts";
 import { isTaskId } from "../core/task-id.ts";
 import { checkUnique } from "../core/unique.ts";
 import { checkTopic } from "../core/topic.ts";
-import type { PageQuery } from "../core/port.ts";
+import type { PageQuery } from "../core/page.ts";
 import { checkRunStart } from "../core/run.ts";
 import type { PageRequest } from "../engine/engine.ts";
 import type {

@@ -2,7 +2,7 @@ import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber, checkText } from "../core/options.ts";
-import type { ClaimStatus } from "../core/port.ts";
+import type { ClaimStatus } from "../core/claim-call.ts";
 import { show } from "../core/show.ts";
 import type { Body, ClaimRef } from "../core/task.ts";
 import { checkClaim, checkStepValue } from "./check.ts";

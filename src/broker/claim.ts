@@ -2,7 +2,7 @@ import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber, checkText } from "../core/options.ts";
-import type { ClaimResult, ClaimCall } from "../core/port.ts";
+import type { ClaimResult, ClaimCall } from "../core/claim-call.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { Context } from "./context.ts";
 import type { WaitingLine } from "./waiting-line.ts";

@@ -1,8 +1,10 @@
 import { invalid } from "../core/errors.ts";
 import { checkText } from "../core/options.ts";
-import type { Documents, DoorKind, Paged } from "../core/port.ts";
+import type { Documents, DoorKind } from "../core/port.ts";
+import type { Paged } from "../core/page.ts";
 import { show } from "../core/show.ts";
-import type { PageRequest, StoredDocument } from "../engine/engine.ts";
+import type { PageRequest } from "../engine/engine.ts";
+import type { StoredDocument } from "../engine/documents.ts";
 import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 

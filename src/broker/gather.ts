@@ -1,7 +1,8 @@
 import type { Commit } from "../core/commit.ts";
 import { DibsError, errorFrom } from "../core/errors.ts";
 import { markStoreFault } from "../core/store-fault.ts";
-import { BOUNDS, type Engine, type Op, READING_VERBS, type VerbName, type Verbs } from "../engine/engine.ts";
+import { BOUNDS } from "../engine/bounds.ts";
+import { type Engine, type Op, READING_VERBS, type VerbName, type Verbs } from "../engine/engine.ts";
 
 interface Waiting {
   op: Op;

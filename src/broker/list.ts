@@ -2,12 +2,13 @@ import { sizeOfTask } from "../core/answer-size.ts";
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
-import type { ListQuery, Page } from "../core/port.ts";
+import type { ListQuery, Page } from "../core/page.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import type { TaskMatch } from "../core/task-match.ts";
 import { END_STATES, PENDING_STATES, type TaskRecord, type TaskState } from "../core/task.ts";
-import { BOUNDS, type ListRequest } from "../engine/engine.ts";
+import { BOUNDS } from "../engine/bounds.ts";
+import type { ListRequest } from "../engine/engine.ts";
 import { checkFilter, checkHeaders } from "./check.ts";
 import type { Context } from "./context.ts";
 

@@ -2,15 +2,8 @@ import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import type { DeclareOutcome } from "../core/policy.ts";
-import type {
-  GuardedChange,
-  Paged,
-  PageQuery,
-  PipelineRecord,
-  RunPage,
-  RunsPage,
-  RunsQuery,
-} from "../core/port.ts";
+import type { GuardedChange } from "../core/port.ts";
+import type { Paged, PageQuery, PipelineRecord, RunPage, RunsPage, RunsQuery } from "../core/page.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { checkStages, RUN_STATES, type RunState, type Stage } from "../core/run.ts";

@@ -3,7 +3,8 @@ import { invalid } from "../core/errors.ts";
 import { byteLength, LIMITS } from "../core/limits.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import type { DeclareOutcome } from "../core/policy.ts";
-import type { GuardedChange, Paged, PageQuery } from "../core/port.ts";
+import type { GuardedChange } from "../core/port.ts";
+import type { Paged, PageQuery } from "../core/page.ts";
 import {
   checkScheduleName,
   define,

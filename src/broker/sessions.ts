@@ -1,11 +1,12 @@
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber, checkText } from "../core/options.ts";
-import type { ClaimNotice, Paged, PageQuery } from "../core/port.ts";
+import type { ClaimNotice } from "../core/claim-call.ts";
+import type { Paged, PageQuery } from "../core/page.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import type { WorkerInfo, WorkerRecord } from "../core/task.ts";
-import type { Notice } from "../engine/engine.ts";
+import type { Notice } from "../engine/hint.ts";
 import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 

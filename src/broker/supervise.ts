@@ -1,7 +1,8 @@
 import { invalid } from "../core/errors.ts";
 import { byteLength, LIMITS } from "../core/limits.ts";
 import { checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
-import type { GuardedChange, Paged, PageQuery } from "../core/port.ts";
+import type { GuardedChange } from "../core/port.ts";
+import type { Paged, PageQuery } from "../core/page.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import {

@@ -1,5 +1,6 @@
 import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
-import type { DeclareOptions, Paged, PageQuery, TransactionOptions } from "../core/port.ts";
+import type { DeclareOptions, TransactionOptions } from "../core/port.ts";
+import type { Paged, PageQuery } from "../core/page.ts";
 import type { AddedTask, NewMessage, SubscriptionRecord } from "../core/task.ts";
 import { checkTopic, subscriptionQueue } from "../core/topic.ts";
 import { expectTasks } from "./add.ts";

@@ -1,6 +1,8 @@
 import type { Clock } from "../core/clock.ts";
-import type { ClaimCall } from "../core/port.ts";
-import type { ClaimOutcome, ClaimRequest, Op, RetriedClaim } from "../engine/engine.ts";
+import type { ClaimCall } from "../core/claim-call.ts";
+import type { ClaimOutcome, ClaimRequest } from "../engine/claim-request.ts";
+import type { Op } from "../engine/engine.ts";
+import type { RetriedClaim } from "../engine/hint.ts";
 
 /**
  * Claims that wait. A waiting claim costs nothing until something tells that there may be a task for it; then

@@ -4,7 +4,7 @@ import { invalid } from "../core/errors.ts";
 import type { Payloads } from "../core/preview.ts";
 import { show } from "../core/show.ts";
 import type { Headers, TaskState } from "../core/task.ts";
-import type { ListQuery } from "../core/port.ts";
+import type { ListQuery } from "../core/page.ts";
 
 /**
  * `dibs tasks`: a page of the tasks of a queue in several states that match what is searched for. The store lists the

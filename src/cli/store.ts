@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { Dibs } from "../api/dibs.ts";
 import { kindOf } from "../core/address.ts";
 import { SILENT } from "../core/logger.ts";
-import type { QueueSummary } from "../core/port.ts";
+import type { QueueSummary } from "../core/page.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { notFound } from "./exit.ts";

@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { DEFAULT_POLICY } from "../core/policy.ts";
-import type { ClaimNotice } from "../core/port.ts";
+import type { ClaimNotice } from "../core/claim-call.ts";
 import type { ClaimRef } from "../core/task.ts";
 
 interface Session {

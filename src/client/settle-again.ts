@@ -1,5 +1,6 @@
 import { type DibsError, isDibsError } from "../core/errors.ts";
-import type { Port, SettleRef, SettleCall } from "../core/port.ts";
+import type { Port } from "../core/port.ts";
+import type { SettleRef, SettleCall } from "../core/claim-call.ts";
 import type { AttemptOutcome, TaskState } from "../core/task.ts";
 import type { Verified } from "../core/verification.ts";
 

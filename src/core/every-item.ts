@@ -1,5 +1,5 @@
 import { LIMITS } from "./limits.ts";
-import type { Paged } from "./port.ts";
+import type { Paged } from "./page.ts";
 
 /** Reads a list page by page to its end, for callers that need all of it. Each page is bounded, the result is not. */
 export async function everyItem<Item>(

@@ -1,12 +1,30 @@
 import type { TaskChange } from "./change.ts";
+import type {
+  ClaimCall,
+  ClaimNotice,
+  ClaimResult,
+  ClaimStatus,
+  SettleCall,
+  SettleRef,
+} from "./claim-call.ts";
 import type { Clock } from "./clock.ts";
 import { DibsError } from "./errors.ts";
 import type { EventPage } from "./event-page.ts";
+import type {
+  ListQuery,
+  Page,
+  Paged,
+  PageQuery,
+  PipelineRecord,
+  QueuesQuery,
+  QueueSummary,
+  RunPage,
+  RunsPage,
+  RunsQuery,
+} from "./page.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "./policy.ts";
-import type { Payloads } from "./preview.ts";
-import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
+import type { RunState, Stage } from "./run.ts";
 import type { ScheduleDefinition, ScheduleRecord } from "./schedule.ts";
-import type { NextCosts } from "./stage-cost.ts";
 import type {
   SuperviseCall,
   SupervisedKind,
@@ -14,31 +32,26 @@ import type {
   SuperviseOutcome,
   SupervisionEntry,
 } from "./supervision.ts";
-import type { TaskMatch } from "./task-match.ts";
-import type { Verified } from "./verification.ts";
 import type {
   AddedTask,
-  Addition,
   Attempt,
   Body,
-  ClaimedTask,
   ClaimRef,
   DeadFilter,
   DeadPattern,
   NewMessage,
   NewTask,
   PatternKey,
-  QueueFigures,
   QueueStats,
   Step,
   SubscriptionRecord,
   TaskEnd,
-  TaskError,
   TaskRecord,
   TaskState,
   WorkerInfo,
   WorkerRecord,
 } from "./task.ts";
+import type { Verified } from "./verification.ts";
 
 /**
  * The interface under handles and workers: the broker in this process, or a client of a server. Implementations check
@@ -204,12 +217,6 @@ export interface Documents {
 /** Kinds of documents that doors own. Schedules, pipelines and pools have kinds of their own, and checks with them. */
 export type DoorKind = `amqp-${string}`;
 
-/** What a holder learns of a claim that is still valid. */
-export interface ClaimStatus {
-  /** The task ends cancelled, whatever its holder says: stop. */
-  cancelRequested: boolean;
-}
-
 export interface ChangeOutcome {
   /** Its state after the change. */
   state: TaskState;
@@ -258,146 +265,4 @@ export class StillPending extends DibsError {
     super("TIMEOUT", message);
     this.state = state;
   }
-}
-
-export interface PipelineRecord {
-  name: string;
-  stages: Stage[];
-}
-
-export interface RunPage {
-  run: RunRecord;
-  /** In the order in which they were added. */
-  parts: RunPart[];
-  next: number | null;
-}
-
-export interface RunsQuery {
-  pipeline: string;
-  /** Only runs in this state. */
-  state?: RunState | undefined;
-  /** The `next` of the previous page. */
-  after?: number | undefined;
-  limit?: number | undefined;
-}
-
-/** `next` is not null if there is more. */
-export interface RunsPage {
-  runs: RunRecord[];
-  next: number | null;
-}
-
-export interface ClaimCall {
-  queues: string[];
-  max: number;
-  worker: string;
-  /** First take at most this many from each queue, for fairness among queues. */
-  share?: number | undefined;
-  session?: number | undefined;
-  lease?: number | undefined;
-  /** How long to wait for the first task; 0: do not wait. */
-  wait: number;
-  signal?: AbortSignal | undefined;
-}
-
-export interface ClaimResult {
-  tasks: ClaimedTask[];
-  policies: Record<string, QueuePolicy>;
-}
-
-/** A claim, with what is needed to compute its backoff. */
-export interface SettleRef extends ClaimRef {
-  queue: string;
-  attempt: number;
-}
-
-/** How a holder settles its claim. */
-export type SettleCall = SettleOutcome & {
-  /** The real cost in rate limits with a unit, if it differs from the task's cost. */
-  spent?: number;
-};
-
-type SettleOutcome =
-  /**
-   * With `each`, the result is a JSON array, and each item becomes a part of the run. `next`: costs of the tasks that
-   * follow in the run.
-   */
-  | { kind: "ack"; result: Body | null; adds?: Addition[]; each?: boolean; next?: NextCosts }
-  /** Without `delay`, the queue's backoff decides. */
-  | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
-  /**
-   * Another system's limit was met: the attempt does not count, and the group, or the queue, waits for `delay` or the
-   * backoff.
-   */
-  | { kind: "hold"; error: TaskError; delay?: number | undefined }
-  | { kind: "reject"; error: TaskError }
-  /** Returns the task to its position, now or after `delay`. The attempt does not count. */
-  | { kind: "release"; started: boolean; delay?: number | undefined }
-  /** Waits for a signal for at most `timeout`, and occupies no worker meanwhile. */
-  | { kind: "park"; signal: string; timeout: number | null }
-  /** A verifier's verdict about the result of another task. */
-  | { kind: "accept"; of: Verified }
-  | {
-      kind: "refuse";
-      of: Verified & { queue: string; attempt: number };
-      feedback: string;
-      keepSteps?: boolean;
-    };
-
-export type ClaimNotice =
-  | { kind: "lost" | "timeout" | "cancel"; id: string; fence: number }
-  | { kind: "gone" };
-
-export interface ListQuery {
-  queue: string;
-  /** All states, one after the other, if absent. */
-  state?: TaskState | undefined;
-  /** Of dead tasks. */
-  filter?: DeadFilter | undefined;
-  /** Of tasks in any state. */
-  match?: TaskMatch | undefined;
-  after?: string | undefined;
-  limit: number;
-  /** `"full"`: complete payloads and results. Otherwise large ones are shortened and marked by `truncated`. */
-  payloads?: Payloads | undefined;
-}
-
-/** Which page of a list: `after` is the `next` of the previous page. */
-export interface PageQuery {
-  after?: string | undefined;
-  /** LIMITS.page unless set. */
-  limit?: number | undefined;
-}
-
-export interface QueuesQuery extends PageQuery {
-  queue?: string | undefined;
-  stats?: boolean | undefined;
-}
-
-/**
- * A page ends at its limit or at about 4 MiB, whichever comes first. `next` is not null if there may be more; a page
- * with `next` can have fewer items than its limit.
- */
-export interface Paged<Item> {
-  items: Item[];
-  next: string | null;
-}
-
-/** A page of tasks, bounded as Paged is. */
-export interface Page {
-  tasks: TaskRecord[];
-  next: string | null;
-  /** With `match`: how many tasks were compared for this page. */
-  searched?: number;
-  /** With `match`: the store's time. */
-  now?: number;
-}
-
-export interface QueueSummary {
-  name: string;
-  policy: QueuePolicy;
-  paused: boolean;
-  createdAt: number;
-  /** Only if the query asks for it. */
-  stats?: QueueFigures;
 }

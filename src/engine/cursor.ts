@@ -1,7 +1,7 @@
 import { fitting } from "../core/answer-size.ts";
 import { invalid } from "../core/errors.ts";
 import { isPlainText } from "../core/options.ts";
-import type { Paged } from "../core/port.ts";
+import type { Paged } from "../core/page.ts";
 import { show } from "../core/show.ts";
 import type { TaskState } from "../core/task.ts";
 

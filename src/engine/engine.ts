@@ -1,22 +1,17 @@
 import type { TaskChange } from "../core/change.ts";
+import type { ClaimStatus } from "../core/claim-call.ts";
 import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
-import { FLOW_SLOT_MS, FLOW_WINDOW_MS } from "../core/flow.ts";
-import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
+import type { Page, Paged, QueueSummary } from "../core/page.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
-import type { ChangeOutcome, ClaimStatus, Page, Paged, QueueSummary } from "../core/port.ts";
+import type { ChangeOutcome } from "../core/port.ts";
 import type { Payloads } from "../core/preview.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
-import type { SupervisionEventType } from "../core/supervision.ts";
-import type { NextCosts } from "../core/stage-cost.ts";
 import type { TaskMatch } from "../core/task-match.ts";
-import type { Verified } from "../core/verification.ts";
 import type {
   AddedTask,
-  Addition,
   Attempt,
   Body,
-  ClaimedTask,
   DeadFilter,
   DeadPattern,
   NewMessage,
@@ -26,12 +21,16 @@ import type {
   Step,
   SubscriptionRecord,
   TaskEnd,
-  TaskError,
   TaskRecord,
   TaskState,
   WorkerInfo,
   WorkerRecord,
 } from "../core/task.ts";
+import type { Verified } from "../core/verification.ts";
+import type { ClaimOutcome, ClaimRequest } from "./claim-request.ts";
+import type { DocumentChange, DueDocument, StoredDocument } from "./documents.ts";
+import type { Hint, Notice } from "./hint.ts";
+import type { Settlement } from "./settlement.ts";
 
 /**
  * The engine contract: durable, atomic state transitions, and nothing else.
@@ -80,77 +79,6 @@ export interface Store {
     reading: Reading,
   ): { outcomes: Outcomes<Ops>; hint: Hint };
 }
-
-export interface Hint {
-  /**
-   * Tasks, by queue, that a commit of this process added without returning their ids to a caller: with a success, by a
-   * schedule, or from a caller's transaction that it processed. Reported once, with the commit.
-   */
-  added?: Record<string, number>;
-  /** How many tasks became ready, by queue, without those that the same batch claimed. */
-  ready?: Record<string, number>;
-  /** A task ended, and not by a settle of this process: callers that wait for results should check. */
-  ended?: boolean;
-  /** Runs that ended or have a dead part: callers that wait for their results should check. */
-  runs?: string[];
-  /** Milliseconds until something new is due: more tasks of a limited queue or group may start then. */
-  due?: number;
-  /** For claims that workers of this process hold. */
-  notices?: Notice[];
-  /** Another process changed the store: anything may be different. */
-  foreign?: boolean;
-  /** The engine has retried a waiting claim without being asked. */
-  retriedClaim?: RetriedClaim;
-}
-
-/** The outcome of a retried waiting claim. */
-export type RetriedClaim = { request: ClaimRequest } & ({ outcome: ClaimOutcome } | { error: Error });
-
-/**
- * Tells a worker that something happened to one of its claims or, with `gone`, that its session ended and all claims
- * are lost.
- */
-export type Notice =
-  | { session: number; kind: "lost" | "timeout" | "cancel"; id: string; fence: number }
-  | { session: number; kind: "gone" };
-
-/** How a claim ends. `adds` commit with it or not at all. In a verified queue they are stored until the verdict. */
-export type Settlement =
-  /**
-   * In a run, this also adds the task of the next stage: core/run.ts. With `each`, the result is a JSON array, and each
-   * item becomes a part of the run. `next` gives the costs of the tasks that follow. Both are INVALID for a task
-   * without a run.
-   */
-  | { kind: "done"; result: Body | null; adds?: Addition[]; each?: true; next?: NextCosts }
-  /** A failure: scheduled again after `delay`, or dead if it was the last attempt. */
-  | { kind: "fail"; error: TaskError; delay: number; outcome?: "failed" | "timeout" }
-  /** Dead at once. */
-  | { kind: "reject"; error: TaskError }
-  /**
-   * Another system's limit was met: the task returns to its position, the attempt does not count, and no task of its
-   * group starts during `delay`. Without a group, this applies to the whole queue.
-   */
-  | { kind: "hold"; error: TaskError; delay: number }
-  /**
-   * The task returns to its position, now or after `delay`, and the attempt does not count. If it was not `started`, the
-   * ledger gets no row.
-   */
-  | { kind: "release"; started: boolean; delay?: number }
-  /**
-   * Waits for a signal, at its position and as the head of its group, until the signal arrives or `timeout` has passed.
-   * Returns at once if the signal arrived before. The attempt does not count.
-   */
-  | { kind: "park"; signal: string; timeout: number | null }
-  /** A verifier's verdict on the result of an attempt at another task, if that result still waits for it. */
-  | ({ kind: "verdict"; of: Verified } & Verdict);
-
-/**
- * A refusal is a failed attempt: scheduled again after `delay`, without its steps (unless `keepSteps` is set) but with
- * its signals, or dead if it was the last.
- */
-export type Verdict =
-  | { accepted: true }
-  | { accepted: false; feedback: string; delay: number; keepSteps?: true };
 
 /** Every verb: its input and its answer. */
 export interface Verbs {
@@ -381,33 +309,6 @@ export interface Declared {
   outcome: DeclareOutcome;
 }
 
-export interface ClaimRequest {
-  queues: string[];
-  max: number;
-  /** The worker instance: a failed task is offered first to workers that have not failed it. */
-  worker: string;
-  share?: number;
-  session?: number;
-  /** For a manual claim; the queue's lease if absent. */
-  lease?: number;
-  /**
-   * Set if the caller goes on waiting when nothing is found; a number that identifies the waiting claim. An engine that
-   * learns of other processes' commits earlier than its caller may retry the claim itself, and reports that in a hint
-   * (`retriedClaim`).
-   */
-  waitingId?: number;
-}
-
-export interface ClaimOutcome {
-  tasks: ClaimedTask[];
-  /** The policies of the tasks' queues: the worker needs them for timeouts and retries. */
-  policies: Record<string, QueuePolicy>;
-  /** There are tasks that only other workers may claim, because this worker failed them. */
-  passed: boolean;
-  /** The call reached its bound of work or of answer size before `max`: call again. */
-  more: boolean;
-}
-
 export interface ListRequest {
   queue: string;
   state: TaskState;
@@ -426,65 +327,6 @@ export interface PageRequest {
   after?: string;
   limit: number;
 }
-
-export interface StoredDocument {
-  name: string;
-  value: string;
-}
-
-export interface DocumentChange {
-  kind: string;
-  name: string;
-  value: string | null;
-  expect?: string | null;
-  /** When `housekeep` returns it, by the engine's clock; never unless set. */
-  dueAt?: number;
-  adds?: Addition[];
-  /** The event to emit if the change happens. */
-  event?: DocumentEvent;
-}
-
-/** Without its time, which the engine adds. */
-export type DocumentEvent = WithoutTime<
-  Extract<DibsEvent, { type: ScheduleEventType | SupervisionEventType }>
->;
-type WithoutTime<Event> = Event extends unknown ? Omit<Event, "at"> : never;
-
-export interface DueDocument {
-  kind: string;
-  name: string;
-  value: string;
-}
-
-/** Bounds of both SQL engines: no call takes long, however many tasks there are. */
-export const BOUNDS = {
-  /** Operations per commit: more would take noticeably long for other processes. */
-  commit: 2_000,
-  /** Expired or due tasks that one call processes, per kind. */
-  sweep: 1_000,
-  /** Tasks that one page of a search compares. */
-  search: 5_000,
-  /** Due documents that one call returns. */
-  due: 16,
-  /** Retried tasks that a claim reads to find those that it may take. */
-  retryScan: 32,
-  /** Events stored for slow listeners. */
-  events: 10_000,
-  /** Events that an engine writes at once, and per second. Above that it may only count them: event-allowance.ts. */
-  eventBurst: 10_000,
-  eventRate: 20_000,
-  /** Important events that it writes beyond that, at once and per second. */
-  eventReserve: 1_000,
-  /** The last rows of events are stored for slow listeners even if their numbers are older than `events`. */
-  eventRows: 200,
-  /**
-   * A listener's registration expires after this many awake milliseconds. A call renews it once a third of that has
-   * passed.
-   */
-  listenerLease: 30_000,
-  rateSlot: FLOW_SLOT_MS,
-  rateWindow: FLOW_WINDOW_MS,
-} as const;
 
 interface Verb<In, Out> {
   in: In;

@@ -1,5 +1,5 @@
 import { type DibsEvent, isImportant } from "../core/events.ts";
-import { BOUNDS } from "./engine.ts";
+import { BOUNDS } from "./bounds.ts";
 
 /** After some were skipped, writing resumes with at least so many in a row: readers get pages, not one event per gap. */
 const RESUME_AT = 1_000;

@@ -1,5 +1,5 @@
 import type { AddedTask } from "../core/task.ts";
-import type { Hint } from "./engine.ts";
+import type { Hint } from "./hint.ts";
 
 /**
  * Counts, in the hint, the tasks that a commit added without returning their ids to a caller: follow-ups of a success,

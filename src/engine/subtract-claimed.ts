@@ -1,4 +1,5 @@
-import type { ClaimOutcome, Hint } from "./engine.ts";
+import type { ClaimOutcome } from "./claim-request.ts";
+import type { Hint } from "./hint.ts";
 
 /**
  * Removes from the hint the tasks that the same batch made ready and then claimed: no other claim can find them. The

@@ -1,5 +1,6 @@
 import type { Measured } from "../core/commit.ts";
-import type { ClaimResult, Port, SettleRef, SettleCall } from "../core/port.ts";
+import type { ClaimResult, SettleRef, SettleCall } from "../core/claim-call.ts";
+import type { Port } from "../core/port.ts";
 import type { AddedTask, TaskState } from "../core/task.ts";
 import type { Clock } from "../core/clock.ts";
 import { Counter, Gauge, Histogram, type Spread } from "./series.ts";

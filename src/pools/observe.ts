@@ -1,4 +1,4 @@
-import type { QueueSummary } from "../core/port.ts";
+import type { QueueSummary } from "../core/page.ts";
 import type { QueueStats } from "../core/task.ts";
 import { openingAt } from "../core/window.ts";
 import type { Observed } from "./decide.ts";

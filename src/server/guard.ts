@@ -1,6 +1,8 @@
 import { DibsError } from "../core/errors.ts";
 import type { DeclareOutcome, NamedPolicy } from "../core/policy.ts";
-import type { ClaimCall, ListQuery, Paged, PageQuery, Port, SettleCall } from "../core/port.ts";
+import type { ClaimCall, SettleCall } from "../core/claim-call.ts";
+import type { ListQuery, Paged, PageQuery } from "../core/page.ts";
+import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import type { ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
 import { type Stage, stageQueue } from "../core/run.ts";

@@ -9,73 +9,34 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
 import { AnswerBudget } from "../core/answer-budget.ts";
-import { type Clock, startTimer } from "../core/clock.ts";
-import type { Measured } from "../core/commit.ts";
+import { startTimer } from "../core/clock.ts";
 import { DibsError } from "../core/errors.ts";
-import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import { isStoreFault } from "../core/store-fault.ts";
+import { throttleLogger } from "../core/throttled-logger.ts";
+import { AmqpDoor } from "../doors/amqp/door.ts";
 import type { Env } from "../doors/http/define.ts";
-import { AmqpDoor, type AmqpOptions } from "../doors/amqp/door.ts";
 import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/door.ts";
-import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
+import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
+import { type Admitted, NATIVE_DEFAULTS, NativeDoor } from "../doors/native/door.ts";
+import { Metrics } from "../metrics/metrics.ts";
 import { PATH } from "../protocol/messages.ts";
-import type { Access } from "./access.ts";
-import { admitterOf } from "./admit-amqp.ts";
-import { checkStore } from "./check-store.ts";
 import { cannotListen, checkAddress, listenAt } from "./address.ts";
+import { admitterOf } from "./admit-amqp.ts";
+import { auditOnce } from "./audit-once.ts";
 import { boundEntry } from "./audit.ts";
 import { bearerOf, type CallerRules, checkCaller, rulesOf, shareWithOrigin } from "./callers.ts";
 import { Connections } from "./connections.ts";
 import { DashboardDoor } from "./dashboard-door.ts";
+import { followTokens, TOKEN_CHECK_MS } from "./follow-tokens.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { HttpAnswers } from "./http-answers.ts";
-import { Metrics } from "../metrics/metrics.ts";
-import { Gauge } from "../metrics/series.ts";
-import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
-import type { Dashboard } from "../dashboard/dashboard.ts";
+import type { ServerOptions } from "./options.ts";
 import { HEADER_BYTES, refusalOf } from "./parser-refusal.ts";
+import { Probes } from "./probes.ts";
 import type { Grant } from "./scopes.ts";
-import { throttleLogger } from "../core/throttled-logger.ts";
-import type { WebFiles } from "./web-files.ts";
-import { auditOnce } from "./audit-once.ts";
-import { followTokens, TOKEN_CHECK_MS } from "./follow-tokens.ts";
-import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
-
-export interface ServerOptions {
-  store: Port;
-  access: Access;
-  host: string;
-  /** 0: any free port. */
-  port: number;
-  /** The operator explicitly allowed everyone who reaches the address to do everything. */
-  letAnyoneIn: boolean;
-  allowHosts?: readonly string[];
-  allowOrigins?: readonly string[];
-  maxConnections?: number;
-  tls?: { cert: Buffer; key: Buffer } | undefined;
-  clock: Clock;
-  logger: Logger;
-  audit?: (action: AdminAction) => void;
-  /** What the dashboard's page reads. Without it, its paths are answered with UNSUPPORTED. */
-  dashboard?: Dashboard | undefined;
-  /** The page itself. */
-  web?: (() => Promise<WebFiles | undefined>) | undefined;
-  /** Registers a listener for the store's measurements. */
-  onMeasured?: (listener: (measured: Measured) => void) => void;
-  /** A client that does not send the headers of a request in this time is cut off; in milliseconds, as below. */
-  headersMs?: number;
-  /** A client that does not send a whole request in this time is cut off. */
-  requestMs?: number;
-  /** A client that has not read its answer in this time is cut off. */
-  readMs?: number;
-  /** A connection that the server ended is destroyed if its client has not ended it in this time. */
-  farewellMs?: number;
-  native?: Omit<NativeOptions, "clock" | "logger">;
-  /** Also speak AMQP, at this port; 0: any free port. */
-  amqp?: { port: number } & Pick<AmqpOptions, "maxBody" | "handshakeMs" | "vhosts" | "mostUnstored">;
-}
+import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
 
 const DEFAULT_CONNECTIONS = 20_000;
 /** Defaults of the times above. */
@@ -92,9 +53,6 @@ const LINGER_MS = 500;
 /** How long requests in progress may take when the server closes. */
 const LAST_ANSWERS_MS = 2_000;
 const OPEN_PATHS = new Set(["/openapi.json", "/docs"]);
-/** Answered by the server itself, not by a door. */
-const OWN_PATHS = new Set(["/healthz", "/readyz", "/metrics"]);
-const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /**
  * One process for clients in any language: an address, access rules, and the doors behind them.
@@ -112,11 +70,7 @@ export class Server {
   readonly #listener: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly #callers: CallerRules;
   readonly #audit: (action: AdminAction) => void;
-  readonly #metrics = new Metrics();
-  readonly #gauges = {
-    clients: new Gauge("dibs_clients", "Clients that are connected or can still resume.", []),
-    connections: new Gauge("dibs_connections", "Open TCP connections, of any kind.", []),
-  };
+  readonly #probes: Probes;
   readonly #dashboard: DashboardDoor;
   readonly #httpAnswers: HttpAnswers;
   /** The store, with calls counted. */
@@ -135,8 +89,14 @@ export class Server {
     const trail = auditOnce(options.audit ?? (() => {}));
     this.#audit = (action) => trail(boundEntry(action));
     this.#callers = rulesOf(host, allowHosts, allowOrigins);
-    this.#store = this.#metrics.measure(options.store);
-    options.onMeasured?.((measured) => this.#metrics.record(measured));
+    const metrics = new Metrics();
+    this.#store = metrics.measure(options.store);
+    options.onMeasured?.((measured) => metrics.record(measured));
+    this.#probes = new Probes({
+      ...{ store: options.store, clock, metrics },
+      isReady: () => this.#isReady,
+      count: () => ({ clients: this.clients, connections: this.connections }),
+    });
     this.#dashboard = new DashboardDoor({ ...options, store: this.#store, audit: this.#audit });
     const { headersMs = HEADERS_MS, requestMs = REQUEST_MS } = options;
     const { readMs = READ_MS, farewellMs = FAREWELL_MS } = options;
@@ -329,25 +289,17 @@ export class Server {
     if (shareWithOrigin(request, response, this.#callers)) return;
     const path = pathOf(request);
     const isLooking = request.method === "GET" || request.method === "HEAD";
-    if (!isLooking || !OWN_PATHS.has(path)) return this.#listener(request, response);
+    if (!isLooking || !this.#probes.has(path)) return this.#listener(request, response);
     try {
       checkCaller(request.headers, this.#callers);
-      if (path === "/metrics")
-        return send(response, 200, { "content-type": METRICS_TYPE }, await this.#scrape(request));
-      const body = path === "/healthz" ? { status: "alive" } : await this.#readiness();
-      send(response, 200, { "content-type": "application/json" }, JSON.stringify(body));
+      // The metrics name every queue.
+      if (path === "/metrics") this.#admit(request).grant.need(["read"], ["*"]);
+      const { type, text } = await this.#probes.answer(path);
+      send(response, 200, { "content-type": type }, text);
     } catch (error) {
       if (isStoreFault(error)) this.#options.logger.error(`The store failed: ${(error as Error).message}`);
       sendProblem(response, error);
     }
-  }
-
-  /** Requires read:*, because the metrics name every queue. */
-  async #scrape(request: IncomingMessage): Promise<string> {
-    this.#admit(request).grant.need(["read"], ["*"]);
-    this.#gauges.clients.set({}, this.clients);
-    this.#gauges.connections.set({}, this.connections);
-    return this.#metrics.scrape(this.#options.store, Object.values(this.#gauges));
   }
 
   /** The description of the interface needs no token. */
@@ -384,12 +336,6 @@ export class Server {
     } catch (error) {
       return respondProblem(problemOf(error));
     }
-  }
-
-  async #readiness(): Promise<object> {
-    if (!this.#isReady) throw new DibsError("UNAVAILABLE", "This server is being stopped.");
-    await checkStore(this.#options.store, this.#options.clock);
-    return { status: "ready" };
   }
 }
 

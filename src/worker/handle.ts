@@ -1,7 +1,7 @@
 import { isKeyHold, isReject, requestedDelay } from "../core/control.ts";
 import { isDibsError } from "../core/errors.ts";
 import { timeoutError } from "../core/attempt-errors.ts";
-import type { SettleCall } from "../core/port.ts";
+import type { SettleCall } from "../core/claim-call.ts";
 import { describeError } from "../core/task-error.ts";
 import type { Held } from "./held.ts";
 import type { Task } from "./task.ts";

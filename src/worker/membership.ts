@@ -2,7 +2,8 @@ import { hostname } from "node:os";
 import type { Clock } from "../core/clock.ts";
 import { isDibsError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import type { ClaimNotice, Port } from "../core/port.ts";
+import type { ClaimNotice } from "../core/claim-call.ts";
+import type { Port } from "../core/port.ts";
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;

@@ -1,5 +1,6 @@
 import type { Logger } from "../core/logger.ts";
-import type { Port, SettleCall } from "../core/port.ts";
+import type { Port } from "../core/port.ts";
+import type { SettleCall } from "../core/claim-call.ts";
 import type { TaskState } from "../core/task.ts";
 import { refusal } from "../core/verification.ts";
 import type { SettlementObserver } from "./claim.ts";

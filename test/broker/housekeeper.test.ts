@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Housekeeper } from "../../src/broker/housekeeping/housekeeper.ts";
 import { DibsError } from "../../src/core/errors.ts";
-import type { DueDocument } from "../../src/engine/engine.ts";
+import type { DueDocument } from "../../src/engine/documents.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 
 /** A housekeeper over a store whose answers say when the next thing is due. */

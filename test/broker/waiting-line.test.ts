@@ -1,9 +1,10 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import { WaitingLine } from "../../src/broker/waiting-line.ts";
-import type { ClaimCall } from "../../src/core/port.ts";
+import type { ClaimCall } from "../../src/core/claim-call.ts";
 import type { ClaimedTask } from "../../src/core/task.ts";
-import type { ClaimOutcome, ClaimRequest, Op } from "../../src/engine/engine.ts";
+import type { ClaimOutcome, ClaimRequest } from "../../src/engine/claim-request.ts";
+import type { Op } from "../../src/engine/engine.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 

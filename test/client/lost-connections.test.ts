@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { eachEvent } from "../../src/core/event-page.ts";
-import type { ClaimNotice, Port } from "../../src/core/port.ts";
+import type { ClaimNotice } from "../../src/core/claim-call.ts";
+import type { Port } from "../../src/core/port.ts";
 import type { ClaimedTask } from "../../src/core/task.ts";
 import { Served } from "./served.ts";
 

@@ -5,7 +5,7 @@ import { SILENT } from "../../src/core/logger.ts";
 import type { Port } from "../../src/core/port.ts";
 import { openPort } from "../../src/api/open.ts";
 import { Access } from "../../src/server/access.ts";
-import type { ServerOptions } from "../../src/server/server.ts";
+import type { ServerOptions } from "../../src/server/options.ts";
 import { Tokens } from "../../src/server/tokens.ts";
 import { startServer } from "../server/start.ts";
 import { mkdtempSync, rmSync } from "node:fs";

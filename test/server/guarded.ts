@@ -9,7 +9,7 @@ import type { Port } from "../../src/core/port.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { Access } from "../../src/server/access.ts";
 import type { AdminAction } from "../../src/server/guard.ts";
-import type { ServerOptions } from "../../src/server/server.ts";
+import type { ServerOptions } from "../../src/server/options.ts";
 import { Tokens } from "../../src/server/tokens.ts";
 import { startServer } from "./start.ts";
 

@@ -3,7 +3,8 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
 import { type Dibs, open } from "../../src/index.ts";
-import type { Server, ServerOptions } from "../../src/server/server.ts";
+import type { Server } from "../../src/server/server.ts";
+import type { ServerOptions } from "../../src/server/options.ts";
 import { freshSchema } from "../postgres/shared.ts";
 import { Proxy } from "../proxy.ts";
 import { latch } from "../stores.ts";

@@ -6,7 +6,8 @@ import { connect as connectSecurely } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
 import type { Port } from "../../src/core/port.ts";
-import type { Server, ServerOptions } from "../../src/server/server.ts";
+import type { Server } from "../../src/server/server.ts";
+import type { ServerOptions } from "../../src/server/options.ts";
 import { makeCertificate } from "./certificate.ts";
 import { startServer } from "./start.ts";
 

@@ -8,8 +8,8 @@ import { openPort } from "../../src/api/open.ts";
 import type { EventPage } from "../../src/core/event-page.ts";
 import type { DibsEvent } from "../../src/core/events.ts";
 import type { Port } from "../../src/core/port.ts";
-import { BOUNDS } from "../../src/engine/engine.ts";
-import type { ServerOptions } from "../../src/server/server.ts";
+import { BOUNDS } from "../../src/engine/bounds.ts";
+import type { ServerOptions } from "../../src/server/options.ts";
 import { startServer } from "./start.ts";
 
 async function setUp(options: Partial<ServerOptions>) {

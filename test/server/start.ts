@@ -4,7 +4,8 @@ import { SILENT } from "../../src/core/logger.ts";
 import type { Port } from "../../src/core/port.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { Access } from "../../src/server/access.ts";
-import { Server, type ServerOptions } from "../../src/server/server.ts";
+import { Server } from "../../src/server/server.ts";
+import type { ServerOptions } from "../../src/server/options.ts";
 import { Tokens } from "../../src/server/tokens.ts";
 
 /** No file and no tokens: everyone on this machine may connect. */

@@ -3,7 +3,7 @@ import type { Addition, Body, NewMessage, NewTask, TaskError } from "../../src/c
 import { stageQueue } from "../../src/core/run.ts";
 import type { NextCosts, StageCost } from "../../src/core/stage-cost.ts";
 import type { RateLimit } from "../../src/core/rate.ts";
-import type { Settlement } from "../../src/engine/engine.ts";
+import type { Settlement } from "../../src/engine/settlement.ts";
 import type { Random } from "./random.ts";
 
 export const QUEUES = ["alpha", "beta", "gamma"] as const;

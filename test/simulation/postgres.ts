@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Reading } from "../../src/core/clock.ts";
-import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
+import type { Hint } from "../../src/engine/hint.ts";
+import type { Op, Outcome } from "../../src/engine/engine.ts";
 import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/line/floors.ts";
 import { Connection, type ConnectionOptions } from "../../src/engines/postgres/connection/connection.ts";
 import { HEARTBEAT } from "../../src/engines/postgres/statements/newest.ts";

@@ -1,6 +1,7 @@
 import type { Reading } from "../../src/core/clock.ts";
 import type { NewTask } from "../../src/core/task.ts";
-import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
+import type { Hint } from "../../src/engine/hint.ts";
+import type { Op, Outcome } from "../../src/engine/engine.ts";
 
 export const ENGINES = ["sqlite", "postgres"] as const;
 export type EngineName = (typeof ENGINES)[number];

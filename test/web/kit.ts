@@ -5,7 +5,7 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, expect, onTestFinished } from "vitest";
 import { webLoader } from "../../src/server/web-folder.ts";
 import { type Dibs, open } from "../../src/index.ts";
-import type { ServerOptions } from "../../src/server/server.ts";
+import type { ServerOptions } from "../../src/server/options.ts";
 import { startDashboard } from "../dashboard/kit.ts";
 import { launch } from "./chromium.ts";
 

@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DibsError } from "../../src/core/errors.ts";
-import type { ClaimNotice, Port } from "../../src/core/port.ts";
+import type { ClaimNotice } from "../../src/core/claim-call.ts";
+import type { Port } from "../../src/core/port.ts";
 import { DEFAULT_POLICY, type QueuePolicy } from "../../src/core/policy.ts";
 import { open } from "../../src/index.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";

@@ -1,6 +1,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
-import type { DueDocument, Op, VerbName, Verbs } from "../../engine/engine.ts";
+import type { DueDocument } from "../../engine/documents.ts";
+import type { Op, VerbName, Verbs } from "../../engine/engine.ts";
 
 /** How often to remove tasks past their retention. */
 const PRUNE_EVERY_MS = 15_000;

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { everyItem } from "../../core/every-item.ts";
-import type { PipelineRecord } from "../../core/port.ts";
+import type { PipelineRecord } from "../../core/page.ts";
 import { printJson, say } from "../output.ts";
 import { type StoreFlags, useStore, withStore } from "../store.ts";
 import { type Column, printTable } from "../table.ts";

@@ -2,7 +2,7 @@ import { Command } from "commander";
 import type { Dibs } from "../../api/dibs.ts";
 import type { QueueStats } from "../../api/queue-types.ts";
 import { DEFAULT_POLICY, mergePolicy, parsePolicy, resolvePolicy } from "../../core/policy.ts";
-import type { QueueSummary } from "../../core/port.ts";
+import type { QueueSummary } from "../../core/page.ts";
 import { PENDING_STATES } from "../../core/task.ts";
 import { confirm, type ConfirmFlags, withConfirmation } from "../confirm.ts";
 import { printFields, printHeading } from "../fields.ts";

@@ -1,4 +1,4 @@
-import type { SettleCall } from "../../core/port.ts";
+import type { SettleCall } from "../../core/claim-call.ts";
 import type { ClaimedTask, NewTask } from "../../core/task.ts";
 import type { AmqpDoor } from "./door.ts";
 import { type Message, messageOf } from "./message.ts";

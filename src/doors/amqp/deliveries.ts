@@ -1,4 +1,4 @@
-import type { SettleCall } from "../../core/port.ts";
+import type { SettleCall } from "../../core/claim-call.ts";
 import type { ClaimedTask } from "../../core/task.ts";
 import type { Channel } from "./channel.ts";
 import { deadLetter, type DeathReason } from "./dead-letters.ts";

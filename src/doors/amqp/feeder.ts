@@ -1,6 +1,7 @@
 import { LIMITS } from "../../core/limits.ts";
 import type { Logger } from "../../core/logger.ts";
-import type { ClaimNotice, Port, SettleCall } from "../../core/port.ts";
+import type { ClaimNotice, SettleCall } from "../../core/claim-call.ts";
+import type { Port } from "../../core/port.ts";
 import type { ClaimedTask, WorkerInfo } from "../../core/task.ts";
 
 /** What a feeder gives its tasks to. */

@@ -1,5 +1,6 @@
 import { claimLost, isDibsError } from "../../core/errors.ts";
-import type { Port, SettleCall } from "../../core/port.ts";
+import type { Port } from "../../core/port.ts";
+import type { SettleCall } from "../../core/claim-call.ts";
 import type { ClaimRef, TaskRecord, TaskState } from "../../core/task.ts";
 
 /** Claims that requests name by id and fence. */

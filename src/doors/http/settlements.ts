@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { LIMITS } from "../../core/limits.ts";
-import type { SettleCall } from "../../core/port.ts";
+import type { SettleCall } from "../../core/claim-call.ts";
 import type { ClaimRef, TaskError } from "../../core/task.ts";
 import { toBody } from "./bodies.ts";
 import { type App, define, problem } from "./define.ts";

@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { invalid } from "../../core/errors.ts";
-import { type ListQuery, type Port, StillPending, type WaitOptions } from "../../core/port.ts";
+import type { ListQuery } from "../../core/page.ts";
+import { type Port, StillPending, type WaitOptions } from "../../core/port.ts";
 import type { Headers, NewTask, TaskRecord } from "../../core/task.ts";
 import type { TaskMatch } from "../../core/task-match.ts";
 import { subscriptionQueue } from "../../core/topic.ts";

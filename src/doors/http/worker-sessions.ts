@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { DibsError, ClaimLostError } from "../../core/errors.ts";
-import type { ClaimNotice, Port } from "../../core/port.ts";
+import type { ClaimNotice } from "../../core/claim-call.ts";
+import type { Port } from "../../core/port.ts";
 import type { ClaimedTask, ClaimRef, WorkerInfo } from "../../core/task.ts";
 
 /**

@@ -7,7 +7,8 @@ import {
 } from "../../core/answer-size.ts";
 import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../core/lease.ts";
 import { type ClaimedTask, rankOf } from "../../core/task.ts";
-import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/bounds.ts";
+import type { ClaimOutcome, ClaimRequest } from "../../engine/claim-request.ts";
 import { subtractClaimed } from "../../engine/subtract-claimed.ts";
 import { allowanceFor, countStart, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
 import { end, fillLane, isExpired } from "./line.ts";

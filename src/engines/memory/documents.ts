@@ -1,8 +1,9 @@
 import { sizeOfDocument } from "../../core/answer-size.ts";
-import type { Paged } from "../../core/port.ts";
+import type { Paged } from "../../core/page.ts";
 import { nameAfter, pageOf } from "../../engine/cursor.ts";
-import type { DocumentChange, DueDocument, StoredDocument, Verbs } from "../../engine/engine.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import type { DocumentChange, DueDocument, StoredDocument } from "../../engine/documents.ts";
+import type { Verbs } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/bounds.ts";
 import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addTasks } from "./add.ts";
 import type { Model } from "./model.ts";

@@ -1,4 +1,5 @@
-import { BOUNDS, type EventsAfter, type Verbs } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/bounds.ts";
+import type { EventsAfter, Verbs } from "../../engine/engine.ts";
 import { isTaken } from "../../core/idempotency.ts";
 import { pastRetention } from "../../core/retention.ts";
 import { dueDocuments } from "./documents.ts";

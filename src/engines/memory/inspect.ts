@@ -6,7 +6,7 @@ import { LIMITS } from "../../core/limits.ts";
 import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
 import { previewTask } from "../../core/preview.ts";
 import { isTaken } from "../../core/idempotency.ts";
-import type { Page } from "../../core/port.ts";
+import type { Page } from "../../core/page.ts";
 import { endOfSearch, matchesTask, storedKeyOf, type TaskMatch } from "../../core/task-match.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
@@ -24,7 +24,8 @@ import {
 } from "../../core/task.ts";
 import type { Verified } from "../../core/verification.ts";
 import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../engine/cursor.ts";
-import { BOUNDS, type ListRequest, type Verbs } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/bounds.ts";
+import type { ListRequest, Verbs } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { findJudged } from "./line.ts";
 import { costOf, runningOf } from "./lanes.ts";

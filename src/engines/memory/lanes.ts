@@ -2,7 +2,7 @@ import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { governsGroups, groupOrder, maxInLine } from "../../core/policy.ts";
 import { correct, givesBack, type Meter, NO_METER, earliestStart, spend } from "../../core/rate.ts";
 import { rankOf } from "../../core/task.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/bounds.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 
 /** How many tasks of a group may be in the line, and how many tasks of the line may start. */

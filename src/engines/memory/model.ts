@@ -23,7 +23,8 @@ import {
   type TaskState,
   type WorkerInfo,
 } from "../../core/task.ts";
-import { BOUNDS, type Hint, type Notice } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/bounds.ts";
+import type { Hint, Notice } from "../../engine/hint.ts";
 import { NO_TRANSFER, type TransferState } from "../../engine/transfer.ts";
 import { type Gate, type Lane, newGate } from "./lanes.ts";
 

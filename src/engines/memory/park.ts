@@ -1,7 +1,8 @@
 import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
 import { isEnd, type TaskState } from "../../core/task.ts";
 import { NEVER } from "../../core/transition.ts";
-import type { Settlement, Verbs } from "../../engine/engine.ts";
+import type { Settlement } from "../../engine/settlement.ts";
+import type { Verbs } from "../../engine/engine.ts";
 import { closeAttempt, heldTask, returnToLine } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 

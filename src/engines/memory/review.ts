@@ -1,6 +1,6 @@
 import { changesGate, changesGroups, maxInLine, type QueuePolicy } from "../../core/policy.ts";
 import { roomFor } from "../../core/rate.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/bounds.ts";
 import { allowanceFor, compare, holders, inOrder, isInLine, laneOf, mayStartAt, wakeAt } from "./lanes.ts";
 import { fillLane, removeFromLine } from "./line.ts";
 import type { Model, ModelQueue } from "./model.ts";

@@ -1,9 +1,10 @@
 import { isSilent, sessionGone } from "../../core/lease.ts";
 import { sizeOfRow } from "../../core/answer-size.ts";
-import type { Paged } from "../../core/port.ts";
+import type { Paged } from "../../core/page.ts";
 import type { WorkerRecord } from "../../core/task.ts";
 import { mapPage, numberAfter, pageOf } from "../../engine/cursor.ts";
-import type { Notice, Verbs } from "../../engine/engine.ts";
+import type { Notice } from "../../engine/hint.ts";
+import type { Verbs } from "../../engine/engine.ts";
 import type { Model, ModelSession } from "./model.ts";
 import { settleAs } from "./settle.ts";
 import { claimsOf, releaseSticky, endOverdue, expireClaim } from "./sweep.ts";

@@ -1,6 +1,7 @@
 import { isDibsError } from "../../core/errors.ts";
 import type { Reading } from "../../core/clock.ts";
-import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
+import type { Hint } from "../../engine/hint.ts";
+import type { Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
 import { closedError, isClosed, type TransferStore } from "../../engine/transfer.ts";
 import { add } from "./add.ts";
 import { cancel, cancelTask } from "./cancel.ts";

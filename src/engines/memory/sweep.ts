@@ -2,7 +2,7 @@ import { lostError, timeoutError } from "../../core/attempt-errors.ts";
 import { isSilent } from "../../core/lease.ts";
 import { joinsGroupWhenDue } from "../../core/transition.ts";
 import { isEnd } from "../../core/task.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/bounds.ts";
 import { end, enter, fail, fillLane, isExpired } from "./line.ts";
 import { dueLanes } from "./lanes.ts";
 import type { Model, ModelSession, ModelTask } from "./model.ts";

@@ -1,5 +1,5 @@
 import { dropsOldest, sizeOf, surplusOf } from "../../core/add-rules.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/bounds.ts";
 import { rankOf } from "../../core/task.ts";
 import { drop } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";

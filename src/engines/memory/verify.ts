@@ -1,6 +1,6 @@
 import { verdictOfStage } from "../../core/run.ts";
 import { type Verified, verificationTask } from "../../core/verification.ts";
-import type { Settlement } from "../../engine/engine.ts";
+import type { Settlement } from "../../engine/settlement.ts";
 import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { closeAttempt, dropClaim, end, findAsked, refuse, stepAside } from "./line.ts";

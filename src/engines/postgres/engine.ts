@@ -3,10 +3,9 @@ import type { Conflict } from "../../core/commit.ts";
 import { invalid } from "../../core/errors.ts";
 import { type Logger, SILENT } from "../../core/logger.ts";
 import { show } from "../../core/show.ts";
+import type { ClaimOutcome } from "../../engine/claim-request.ts";
 import {
-  type ClaimOutcome,
   type Engine,
-  type Hint,
   type Op,
   type Outcome,
   type Outcomes,
@@ -14,6 +13,7 @@ import {
   type TransactionVerb,
   type VerbName,
 } from "../../engine/engine.ts";
+import type { Hint } from "../../engine/hint.ts";
 import { systemClock } from "../../engine/system-clock.ts";
 import type { BatchResult } from "./batch/batch-result.ts";
 import { mayBeCoalesced } from "./batch/coalesced-batch.ts";

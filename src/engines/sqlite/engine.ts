@@ -1,12 +1,6 @@
 import type { Clock } from "../../core/clock.ts";
-import {
-  type Engine,
-  type Hint,
-  type Op,
-  type Outcome,
-  type Outcomes,
-  READING_VERBS,
-} from "../../engine/engine.ts";
+import { type Engine, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
+import type { Hint } from "../../engine/hint.ts";
 import { realPathOf } from "../../engine/real-file.ts";
 import { HeartbeatTimer } from "../../engine/heartbeat-timer.ts";
 import type { ThreadData } from "./thread/messages.ts";

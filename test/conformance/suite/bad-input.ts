@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { QueuePolicy } from "../../../src/core/policy.ts";
-import type { ClaimCall, Port } from "../../../src/core/port.ts";
+import type { ClaimCall } from "../../../src/core/claim-call.ts";
+import type { Port } from "../../../src/core/port.ts";
 import type { NewTask } from "../../../src/core/task.ts";
 import { ack, addOne, claimOne, failure, joinWorker, newTask, QUEUE, refused, type Start } from "./kit.ts";
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { LIMITS } from "../../../src/core/limits.ts";
-import type { Paged, PageQuery, Port } from "../../../src/core/port.ts";
+import type { Paged, PageQuery } from "../../../src/core/page.ts";
+import type { Port } from "../../../src/core/port.ts";
 import { joinWorker, newTask, numbered, refused, type Start } from "./kit.ts";
 
 const no = (value: unknown) => value as never;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { LIMITS } from "../../../src/core/limits.ts";
-import type { ListQuery, Port } from "../../../src/core/port.ts";
+import type { ListQuery } from "../../../src/core/page.ts";
+import type { Port } from "../../../src/core/port.ts";
 import type { Body, TaskRecord } from "../../../src/core/task.ts";
 import {
   ack,

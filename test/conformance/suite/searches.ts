@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { ListQuery, Page, Port } from "../../../src/core/port.ts";
+import type { ListQuery, Page } from "../../../src/core/page.ts";
+import type { Port } from "../../../src/core/port.ts";
 import type { TaskState } from "../../../src/core/task.ts";
-import { BOUNDS } from "../../../src/engine/engine.ts";
+import { BOUNDS } from "../../../src/engine/bounds.ts";
 import {
   ack,
   addNamed,

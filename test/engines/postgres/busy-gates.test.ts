@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
-import { BOUNDS } from "../../../src/engine/engine.ts";
+import { BOUNDS } from "../../../src/engine/bounds.ts";
 import { gateLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { changeTimes, ground } from "./kit.ts";
 import { claimAll, joinAs, named, run } from "./verbs.ts";

@@ -2,7 +2,8 @@
 
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { DibsEvent } from "../../../src/core/events.ts";
-import { BOUNDS, type Engine } from "../../../src/engine/engine.ts";
+import { BOUNDS } from "../../../src/engine/bounds.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { Connection } from "../../../src/engines/postgres/connection/connection.ts";
 import { connect, ground } from "./kit.ts";
 import { claimAll, done, named, run } from "./verbs.ts";

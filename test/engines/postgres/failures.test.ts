@@ -6,7 +6,7 @@ import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { Dibs } from "../../../src/api/dibs.ts";
 import { createBroker } from "../../../src/broker/broker.ts";
-import type { Hint } from "../../../src/engine/engine.ts";
+import type { Hint } from "../../../src/engine/hint.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { channelOf } from "../../../src/engines/postgres/connection/notifier.ts";

@@ -2,14 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { ClaimedTask } from "../../../src/core/task.ts";
-import {
-  BOUNDS,
-  type ClaimRequest,
-  type Engine,
-  type Op,
-  type VerbName,
-  type Verbs,
-} from "../../../src/engine/engine.ts";
+import { BOUNDS } from "../../../src/engine/bounds.ts";
+import type { ClaimRequest } from "../../../src/engine/claim-request.ts";
+import type { Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { changeTimes, ground, type Ground, untilOneWaits } from "./kit.ts";
 

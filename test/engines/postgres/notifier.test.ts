@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Hint } from "../../../src/engine/engine.ts";
+import type { Hint } from "../../../src/engine/hint.ts";
 import { Notifier } from "../../../src/engines/postgres/connection/notifier.ts";
 import type { Connection } from "../../../src/engines/postgres/connection/connection.ts";
 

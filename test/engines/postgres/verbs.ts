@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import type { ClaimedTask } from "../../../src/core/task.ts";
-import type { ClaimRequest, Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import type { ClaimRequest } from "../../../src/engine/claim-request.ts";
+import type { Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
 import { ground } from "./kit.ts";
 
 /** Operations of tests that have a queue called "work", and carry out one verb at a time. */

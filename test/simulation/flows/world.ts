@@ -1,5 +1,6 @@
 import type { Reading } from "../../../src/core/clock.ts";
-import type { Hint, Op, Outcome, Outcomes } from "../../../src/engine/engine.ts";
+import type { Hint } from "../../../src/engine/hint.ts";
+import type { Op, Outcome, Outcomes } from "../../../src/engine/engine.ts";
 import { MemoryStore } from "../../../src/engines/memory/store.ts";
 import { ManualClock } from "../../../src/testing/manual-clock.ts";
 import { PostgresSubject } from "../postgres.ts";

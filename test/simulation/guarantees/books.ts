@@ -8,7 +8,7 @@ import type {
   WorkerInfo,
 } from "../../../src/core/task.ts";
 import { keyExpiresAt } from "../../../src/core/idempotency.ts";
-import type { Notice } from "../../../src/engine/engine.ts";
+import type { Notice } from "../../../src/engine/hint.ts";
 import type { ExpectedTime } from "../machine.ts";
 
 interface DocumentBook {

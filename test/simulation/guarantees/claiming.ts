@@ -1,5 +1,6 @@
 import type { ClaimedTask } from "../../../src/core/task.ts";
-import { BOUNDS, type Op, type Outcome } from "../../../src/engine/engine.ts";
+import { BOUNDS } from "../../../src/engine/bounds.ts";
+import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Entry } from "./books.ts";
 import type { Turn } from "./turn.ts";

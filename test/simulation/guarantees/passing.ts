@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Notice, Op, Outcome } from "../../../src/engine/engine.ts";
+import type { Notice } from "../../../src/engine/hint.ts";
+import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Books, Entry } from "./books.ts";
 import { endClaim } from "./holding.ts";

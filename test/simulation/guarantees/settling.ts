@@ -1,4 +1,5 @@
-import type { Op, Outcome, Settlement } from "../../../src/engine/engine.ts";
+import type { Op, Outcome } from "../../../src/engine/engine.ts";
+import type { Settlement } from "../../../src/engine/settlement.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Entry } from "./books.ts";
 import { checkFence, endClaim } from "./holding.ts";

@@ -1,5 +1,5 @@
 import type { Reading } from "../../../src/core/clock.ts";
-import type { QueueSummary } from "../../../src/core/port.ts";
+import type { QueueSummary } from "../../../src/core/page.ts";
 import {
   END_STATES,
   PENDING_STATES,

@@ -5,7 +5,8 @@ import {
   verificationTask,
   verifiedBy,
 } from "../../../src/core/verification.ts";
-import type { Outcome, Settlement } from "../../../src/engine/engine.ts";
+import type { Outcome } from "../../../src/engine/engine.ts";
+import type { Settlement } from "../../../src/engine/settlement.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Entry } from "./books.ts";
 import { expectedAdds } from "./publishing.ts";

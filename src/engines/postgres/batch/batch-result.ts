@@ -1,4 +1,5 @@
-import type { Hint, Outcome } from "../../../engine/engine.ts";
+import type { Hint } from "../../../engine/hint.ts";
+import type { Outcome } from "../../../engine/engine.ts";
 import type { CommitMark } from "../connection/incarnation.ts";
 
 /** What a batch returns to the engine, besides the outcomes of its operations. */

@@ -1,4 +1,5 @@
-import { BOUNDS, type Op, type VerbName } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { Op, VerbName } from "../../../engine/engine.ts";
 import type { BatchResult } from "./batch-result.ts";
 
 /**

@@ -1,6 +1,7 @@
 import type { QueuePolicy } from "../../../core/policy.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
-import type { ClaimOutcome, Op } from "../../../engine/engine.ts";
+import type { ClaimOutcome } from "../../../engine/claim-request.ts";
+import type { Op } from "../../../engine/engine.ts";
 import type { BatchResult } from "./batch-result.ts";
 import type { Sender } from "./sender.ts";
 

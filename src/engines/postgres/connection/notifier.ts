@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Hint } from "../../../engine/engine.ts";
+import type { Hint } from "../../../engine/hint.ts";
 import type { Connection } from "./connection.ts";
 
 /** A message about commits. */

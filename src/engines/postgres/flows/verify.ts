@@ -2,7 +2,7 @@ import { verdictOfStage } from "../../../core/run.ts";
 import type { NextCosts } from "../../../core/stage-cost.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { decodeAdds, encodeAdds, type Verified, verificationTask } from "../../../core/verification.ts";
-import type { Settlement } from "../../../engine/engine.ts";
+import type { Settlement } from "../../../engine/settlement.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "../verbs/add.ts";
 import {

@@ -1,5 +1,6 @@
 import type { Conflict } from "../../../core/commit.ts";
-import type { Hint, Op, Outcome } from "../../../engine/engine.ts";
+import type { Hint } from "../../../engine/hint.ts";
+import type { Op, Outcome } from "../../../engine/engine.ts";
 import type { BatchResult } from "../batch/batch-result.ts";
 import type { HeartbeatData, Heartbeats, StartHeartbeats } from "./heartbeats.ts";
 

@@ -1,6 +1,6 @@
 import { changesGate, changesGroups, groupOrder, maxInLine, type QueuePolicy } from "../../../core/policy.ts";
 import { earliestStart } from "../../../core/rate.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { adoptLimits, roomOf } from "./gates.ts";
 import { sinceFloor } from "../line/floors.ts";

@@ -1,4 +1,4 @@
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** Selects what one sweep processes of a kind of due rows: the earliest ones that no other transaction holds. */

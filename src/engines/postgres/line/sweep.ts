@@ -1,5 +1,5 @@
 import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import { butForBusy, firstDue, firstFree, noteMoreDue, withGates, withRuns } from "./first-due.ts";
 import { cancelRestOfRuns } from "./cancel.ts";
 import { endRetryElsewhere, releaseSticky } from "./enter-line.ts";

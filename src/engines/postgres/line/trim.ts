@@ -1,5 +1,5 @@
 import { dropsOldest, surplusOf } from "../../../core/add-rules.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import { TASK_OF } from "../statements/look-up.ts";
 import { aboveFloor } from "./floors.ts";
 import { findMany } from "./find-task.ts";

@@ -1,5 +1,5 @@
 import type { ExpiryReason } from "../../../core/expired-to.ts";
-import type { Hint } from "../../../engine/engine.ts";
+import type { Hint } from "../../../engine/hint.ts";
 import type { Lane } from "../limits/lanes.ts";
 import { InsertOrder } from "./insert-order.ts";
 import type { Queue } from "./queue-cache.ts";

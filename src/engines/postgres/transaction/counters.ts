@@ -1,6 +1,6 @@
 import { type Flow, noFlow } from "../../../core/flow.ts";
 import { type DepthByState, NO_DEPTH } from "../../../core/task.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import { UncommittedCounts } from "../../../engine/uncommitted-counts.ts";
 import type { Queue } from "./queue-cache.ts";
 import { foldingLock, tryLock } from "../connection/locks.ts";

@@ -1,5 +1,5 @@
 import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
-import type { Hint } from "../../../engine/engine.ts";
+import type { Hint } from "../../../engine/hint.ts";
 import { closedError } from "../../../engine/transfer.ts";
 import { LocksNeeded, type Wait } from "../connection/batch-conflicts.ts";
 import { BEGIN, type Connection, type Value } from "../connection/connection.ts";

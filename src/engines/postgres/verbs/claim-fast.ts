@@ -1,6 +1,7 @@
 import { type AnswerSize, countFitting, sizeOfClaimed } from "../../../core/answer-size.ts";
 import { type Body, type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../../core/task.ts";
-import type { ClaimRequest, Op } from "../../../engine/engine.ts";
+import type { ClaimRequest } from "../../../engine/claim-request.ts";
+import type { Op } from "../../../engine/engine.ts";
 import { STATEMENT_BEGAN as NOW, THIS_MOMENT } from "../statements/clock.ts";
 import { AT_ONCE, DATA_SIZE, readLarge } from "./claim-size.ts";
 import { returnToHead } from "../line/enter-line.ts";

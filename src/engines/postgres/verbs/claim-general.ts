@@ -10,7 +10,8 @@ import {
   type Headers,
   JSON_TYPE,
 } from "../../../core/task.ts";
-import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
 import { LARGE_APART, readLarge } from "./claim-size.ts";

@@ -1,4 +1,4 @@
-import type { ClaimRequest } from "../../../engine/engine.ts";
+import type { ClaimRequest } from "../../../engine/claim-request.ts";
 import { holdAhead } from "./claim-fast.ts";
 import { aboveFloor } from "../line/floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";

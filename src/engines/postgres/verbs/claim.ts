@@ -1,6 +1,6 @@
 import { AnswerSize } from "../../../core/answer-size.ts";
 import { governsGroups } from "../../../core/policy.ts";
-import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
+import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { claimHead } from "./claim-fast.ts";

@@ -1,13 +1,9 @@
 import { fitting, ROW_BYTES } from "../../../core/answer-size.ts";
-import type { Paged } from "../../../core/port.ts";
+import type { Paged } from "../../../core/page.ts";
 import { nameAfter, nextOf } from "../../../engine/cursor.ts";
-import {
-  BOUNDS,
-  type DocumentChange,
-  type DueDocument,
-  type StoredDocument,
-  type Verbs,
-} from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { DocumentChange, DueDocument, StoredDocument } from "../../../engine/documents.ts";
+import type { Verbs } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addTasks } from "./add.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";

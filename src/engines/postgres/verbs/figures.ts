@@ -1,6 +1,6 @@
 import { describeFlow, type Flow, noFlow } from "../../../core/flow.ts";
 import { type DepthByState, NO_DEPTH, type QueueFigures } from "../../../core/task.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import { heldBack } from "../line/held-back.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";

@@ -1,6 +1,7 @@
 import type { EndState } from "../../../core/task.ts";
 import { isOver, type Meter, NO_METER } from "../../../core/rate.ts";
-import { BOUNDS, type EventsAfter, type Verbs } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { EventsAfter, Verbs } from "../../../engine/engine.ts";
 import { fold } from "../transaction/counters.ts";
 import { dueDocuments } from "./documents.ts";
 import { withRuns } from "../line/first-due.ts";

@@ -1,5 +1,5 @@
 import { fitting } from "../../../core/answer-size.ts";
-import type { Page } from "../../../core/port.ts";
+import type { Page } from "../../../core/page.ts";
 import type { Payloads } from "../../../core/preview.ts";
 import {
   endOfSearch,
@@ -11,7 +11,8 @@ import {
 } from "../../../core/task-match.ts";
 import type { DeadFilter, EndState, Headers, TaskRecord, TaskState } from "../../../core/task.ts";
 import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../../engine/cursor.ts";
-import { BOUNDS, type ListRequest } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { ListRequest } from "../../../engine/engine.ts";
 import { lookUp } from "../statements/look-up.ts";
 import { numbers } from "../statements/text.ts";
 import { allAnswered } from "../statements/all-answered.ts";

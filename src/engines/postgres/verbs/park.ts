@@ -1,7 +1,8 @@
 import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
-import type { Settlement, Verbs } from "../../../engine/engine.ts";
+import type { Settlement } from "../../../engine/settlement.ts";
+import type { Verbs } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { heldTask } from "../line/held.ts";
 import { NEVER } from "../../../core/transition.ts";

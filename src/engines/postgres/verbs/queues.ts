@@ -7,7 +7,7 @@ import {
   resolvePolicy,
   withDeclared,
 } from "../../../core/policy.ts";
-import type { Paged, QueueSummary } from "../../../core/port.ts";
+import type { Paged, QueueSummary } from "../../../core/page.ts";
 import { nameAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Declared, DeclareMode, Verbs } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";

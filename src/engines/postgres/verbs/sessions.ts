@@ -1,8 +1,9 @@
 import { fitting, ROW_BYTES } from "../../../core/answer-size.ts";
-import type { Paged } from "../../../core/port.ts";
+import type { Paged } from "../../../core/page.ts";
 import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
 import { nextOf, numberAfter } from "../../../engine/cursor.ts";
-import type { Notice, Verbs } from "../../../engine/engine.ts";
+import type { Notice } from "../../../engine/hint.ts";
+import type { Verbs } from "../../../engine/engine.ts";
 import { releaseSticky, renumberSticky } from "../line/enter-line.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "../line/held.ts";
 import { rowsBy } from "../statements/look-up.ts";

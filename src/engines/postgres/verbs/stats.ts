@@ -1,6 +1,7 @@
 import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "../../../core/flow.ts";
 import { NO_DEPTH, type QueueStats } from "../../../core/task.ts";
-import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { Verbs } from "../../../engine/engine.ts";
 import { readFlow } from "../transaction/counters.ts";
 import { aboveFloor } from "../line/floors.ts";
 import { heldBack } from "../line/held-back.ts";

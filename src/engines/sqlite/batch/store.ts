@@ -1,8 +1,8 @@
 import Database from "better-sqlite3";
 import type { Reading } from "../../../core/clock.ts";
 import { DibsError, isDibsError } from "../../../core/errors.ts";
+import type { Hint } from "../../../engine/hint.ts";
 import {
-  type Hint,
   type Op,
   type Outcome,
   type Outcomes,

@@ -6,7 +6,7 @@ import {
   maxInLine,
   type QueuePolicy,
 } from "../../../core/policy.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import { type Gate, gateOf, hintLine, roomOf, saveGate, wakeGate } from "./gates.ts";
 import { removeFromLine } from "./hold-back.ts";
 import { type Lane, LaneChanges, mayStartAt } from "./lanes.ts";

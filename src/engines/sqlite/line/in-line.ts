@@ -1,6 +1,7 @@
 import { inlineBytes, sizeOfClaimed } from "../../../core/answer-size.ts";
 import { type Body, FIRST_RANK } from "../../../core/task.ts";
-import { BOUNDS, type ClaimRequest } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { ClaimRequest } from "../../../engine/claim-request.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { GROUPED, TOLD } from "../statements/special.ts";
 import { COUNTED, type Queue } from "../transaction/queue-cache.ts";

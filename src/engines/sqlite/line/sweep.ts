@@ -1,7 +1,7 @@
 import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
 import { joinsGroupWhenDue } from "../../../core/transition.ts";
 import { isEnd } from "../../../core/task.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import { cancelRestOfRuns } from "./cancel.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
 import { fillLane } from "../limits/move-lanes.ts";

@@ -1,7 +1,7 @@
 import type { AnswerSize } from "../../../core/answer-size.ts";
 import { type ClaimedTask, fromRank, type Headers, JSON_TYPE } from "../../../core/task.ts";
 import { isOutlived } from "../../../core/transition.ts";
-import type { ClaimOutcome } from "../../../engine/engine.ts";
+import type { ClaimOutcome } from "../../../engine/claim-request.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { taskBySeq } from "./held.ts";

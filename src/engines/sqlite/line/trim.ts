@@ -1,5 +1,5 @@
 import { dropsOldest, surplusOf } from "../../../core/add-rules.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import { findBySeq, takeOut } from "./find-task.ts";
 import { end } from "./line.ts";
 import type { Queue } from "../transaction/queue-cache.ts";

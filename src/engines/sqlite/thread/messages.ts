@@ -1,6 +1,7 @@
 import type { Reading } from "../../../core/clock.ts";
 import { type DibsError, type ErrorData, errorFrom, isDibsError } from "../../../core/errors.ts";
-import type { Hint, Op } from "../../../engine/engine.ts";
+import type { Hint } from "../../../engine/hint.ts";
+import type { Op } from "../../../engine/engine.ts";
 import type { Durability } from "../connection/journal.ts";
 import type { PackedOps, PackedOutcomes } from "./pack.ts";
 

@@ -1,5 +1,6 @@
 import { type AddedTask, type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../../core/task.ts";
-import type { ClaimOutcome, Op, Outcome, Verbs } from "../../../engine/engine.ts";
+import type { ClaimOutcome } from "../../../engine/claim-request.ts";
+import type { Op, Outcome, Verbs } from "../../../engine/engine.ts";
 
 /**
  * Batches as they cross between threads. To copy an object costs about as much as all that SQLite does with it; to copy

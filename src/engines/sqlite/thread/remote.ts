@@ -1,7 +1,9 @@
 import { Worker } from "node:worker_threads";
 import type { Reading } from "../../../core/clock.ts";
 import { DibsError, errorFrom } from "../../../core/errors.ts";
-import type { ClaimOutcome, Hint, Op, Outcome, RetriedClaim } from "../../../engine/engine.ts";
+import type { ClaimOutcome } from "../../../engine/claim-request.ts";
+import type { Hint, RetriedClaim } from "../../../engine/hint.ts";
+import type { Op, Outcome } from "../../../engine/engine.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import { errorOf, type ThreadReport, type Report, type Request, type ThreadData } from "./messages.ts";
 import { packOps, unpackOutcomes } from "./pack.ts";

@@ -1,5 +1,5 @@
 import type { ExpiryReason } from "../../../core/expired-to.ts";
-import type { Hint } from "../../../engine/engine.ts";
+import type { Hint } from "../../../engine/hint.ts";
 import type { RunRow } from "../flows/runs.ts";
 import type { Queue } from "./queue-cache.ts";
 

@@ -1,5 +1,5 @@
 import type { DepthByState } from "../../../core/task.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
 import { UncommittedCounts } from "../../../engine/uncommitted-counts.ts";
 import type { Queue } from "./queue-cache.ts";
 import type { Tx } from "./tx.ts";

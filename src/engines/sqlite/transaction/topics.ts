@@ -1,5 +1,5 @@
 import { sizeOfRow } from "../../../core/answer-size.ts";
-import type { Paged } from "../../../core/port.ts";
+import type { Paged } from "../../../core/page.ts";
 import { mapPage, numberAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { SubscriptionIndex } from "../../../core/topic-tree.ts";

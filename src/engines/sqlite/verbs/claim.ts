@@ -1,6 +1,6 @@
 import { AnswerSize, countFitting } from "../../../core/answer-size.ts";
 import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../../core/lease.ts";
-import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
+import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { lookAtLimited, takeLimited } from "./claim-limited.ts";
 import { readElsewhere, readLine, sizeOf, specialsOf } from "../line/in-line.ts";

@@ -1,7 +1,8 @@
 import { pastRetention } from "../../../core/retention.ts";
 import { NEVER } from "../../../core/transition.ts";
 import type { EndState } from "../../../core/task.ts";
-import { BOUNDS, type EventsAfter, type Verbs } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { EventsAfter, Verbs } from "../../../engine/engine.ts";
 import { dueDocuments } from "./documents.ts";
 import { pruneGates } from "../limits/gates.ts";
 import { pruneLanes } from "../limits/prune-lanes.ts";

@@ -1,5 +1,5 @@
 import { sizeOfTask } from "../../../core/answer-size.ts";
-import type { Page } from "../../../core/port.ts";
+import type { Page } from "../../../core/page.ts";
 import {
   endOfSearch,
   isCompared,
@@ -10,7 +10,8 @@ import {
 } from "../../../core/task-match.ts";
 import type { DeadFilter, EndState, Headers, TaskRecord, TaskState } from "../../../core/task.ts";
 import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../../engine/cursor.ts";
-import { BOUNDS, type ListRequest } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { ListRequest } from "../../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { record } from "./inspect.ts";
 import { findBySeq } from "../line/find-task.ts";

@@ -1,9 +1,10 @@
 import { sessionGone } from "../../../core/lease.ts";
 import { ROW_BYTES } from "../../../core/answer-size.ts";
-import type { Paged } from "../../../core/port.ts";
+import type { Paged } from "../../../core/page.ts";
 import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
 import { nextOf, numberAfter } from "../../../engine/cursor.ts";
-import type { Notice, Verbs } from "../../../engine/engine.ts";
+import type { Notice } from "../../../engine/hint.ts";
+import type { Verbs } from "../../../engine/engine.ts";
 import { renumberSticky } from "../line/enter-line.ts";
 import { type ClaimRow, heldFrom } from "../line/held.ts";
 import { settleAs } from "./settle.ts";

@@ -1,9 +1,10 @@
 import { checkResult, notOfRun } from "../../../core/run.ts";
 import { isOverruledByCancel } from "../../../core/transition.ts";
-import type { ClaimStatus } from "../../../core/port.ts";
+import type { ClaimStatus } from "../../../core/claim-call.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
-import type { Settlement, Verbs } from "../../../engine/engine.ts";
+import type { Settlement } from "../../../engine/settlement.ts";
+import type { Verbs } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { heldTask } from "../line/held.ts";

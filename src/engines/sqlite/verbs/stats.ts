@@ -6,7 +6,8 @@ import {
   noFlow,
 } from "../../../core/flow.ts";
 import { NO_DEPTH, type QueueFigures, type QueueStats } from "../../../core/task.ts";
-import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
+import { BOUNDS } from "../../../engine/bounds.ts";
+import type { Verbs } from "../../../engine/engine.ts";
 import { heldBack } from "../line/held-back.ts";
 import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
 import { countWorkers } from "./sessions.ts";

@@ -1,6 +1,7 @@
 import { errorFrom, isDibsError } from "../../../../src/core/errors.ts";
 import type { ClaimedTask } from "../../../../src/core/task.ts";
-import type { Engine, Op, Outcome, Settlement } from "../../../../src/engine/engine.ts";
+import type { Engine, Op, Outcome } from "../../../../src/engine/engine.ts";
+import type { Settlement } from "../../../../src/engine/settlement.ts";
 import { openPostgres } from "../../../../src/engines/postgres/engine.ts";
 import { Random } from "../../../simulation/random.ts";
 

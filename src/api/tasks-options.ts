@@ -1,0 +1,36 @@
+import { invalid } from "../core/errors.ts";
+import { checkNames, checkNumber, checkObject } from "../core/options.ts";
+import type { ListQuery } from "../core/page.ts";
+import type { Payloads } from "../core/preview.ts";
+import type { TaskState } from "../core/task.ts";
+import { checkState, MATCH_NAMES, type MatchOptions, parseMatch } from "./change-all.ts";
+import type { TaskInfo } from "./task-handle.ts";
+
+/** What `queue.tasks()` takes and returns. */
+
+export interface TasksOptions extends MatchOptions {
+  /** All states, if something is searched for. */
+  state?: TaskState | undefined;
+  after?: string | undefined;
+  limit?: number | undefined;
+  payloads?: Payloads | undefined;
+}
+
+export interface TasksPage {
+  tasks: TaskInfo[];
+  next: string | null;
+  /** How many tasks were compared for this page, if something was searched for. */
+  searched?: number;
+}
+
+/** As the port takes it. */
+export function parseTasksOptions(options: TasksOptions): Omit<ListQuery, "queue"> {
+  checkObject(options, "The options of tasks");
+  checkNames(options, ["state", "after", "limit", "payloads", ...MATCH_NAMES], "tasks");
+  const { state, after, limit = 50, payloads } = options;
+  const match = parseMatch(options);
+  if (state !== undefined) checkState(state);
+  else if (!match) throw invalid("tasks() needs a state, or what to search for: a key, a group or headers.");
+  checkNumber(limit, "limit", 1, 1_000);
+  return { state, match, after, limit, payloads };
+}
