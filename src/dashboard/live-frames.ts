@@ -103,6 +103,8 @@ export interface QueueRow {
 export interface QueueFrame {
   type: "queue";
   now: number;
+  /** When the reading of this state began: claims that are older are in it. */
+  readAt: number;
   queue: string;
   /** As `GET v1/queues/{queue}` answers it. */
   stats: QueueStats;
@@ -119,6 +121,8 @@ export interface QueueFrame {
   workers: LiveWorker[];
   /** Workers of the queue that are not in the list. */
   moreWorkers: number;
+  /** Whether `running` of all workers has every claimed task of the queue: at most 200 are read. */
+  isRunningComplete: boolean;
   /** Over the last five seconds, from the events. After a gap: over the last minute, from the counters. */
   flow: { addedPerSecond: number; donePerSecond: number; failedPerSecond: number; spanMs: number };
   /** How the number of ready tasks changes, per second, over the last 30 seconds; null: not known yet. */
@@ -152,7 +156,7 @@ export interface LiveWorker {
   silentFor: number;
   /** Tasks of this queue that it ended per second, over the last five seconds. */
   donePerSecond: number;
-  /** Tasks of this queue that it holds, at most 8, the longest-running first. */
+  /** Tasks of this queue that it holds, the longest-running first; `isRunningComplete` says whether all are here. */
   running: { task: string; attempt: number; startedAt: number }[];
 }
 

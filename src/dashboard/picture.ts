@@ -18,7 +18,6 @@ const MOST_CELLS = 400;
 const HEAD_CELLS = 64;
 const MOST_CLAIMED = 200;
 const MOST_WORKERS = 100;
-const MOST_RUNNING = 8;
 /** How long a lost worker is shown. */
 const LOST_MS = 10_000;
 /** Of how much time the trend of the depth is. */
@@ -50,6 +49,8 @@ export class Picture {
   #shown = new Map<string, LiveWorker>();
   /** Ids that left the line since the last reading began: what is read may be older than their events. */
   #left = new Set<string>();
+  /** Ids that left their worker since then. */
+  #letGo = new Set<string>();
   #isLong = false;
   #depths: { at: number; ready: number }[] = [];
   #state: string | undefined;
@@ -126,6 +127,8 @@ export class Picture {
     if (kind === "added" || kind === "redriven" || kind === "lost" || kind === "released")
       this.#left.delete(task);
     else this.#left.add(task);
+    if (kind === "claimed") this.#letGo.delete(task);
+    else this.#letGo.add(task);
     this.#endGap();
     this.#moves.add(move);
     this.#flow.add(move, this.#now);
@@ -156,7 +159,9 @@ export class Picture {
 
   async #read(): Promise<void> {
     const { queue } = this;
+    const readAt = this.#now;
     this.#left = new Set();
+    this.#letGo = new Set();
     const port = this.#port;
     const [stats, queues, ready, claimed, workers] = await Promise.all([
       port.stats(queue),
@@ -176,6 +181,7 @@ export class Picture {
     const frame: QueueFrame = {
       type: "queue",
       now,
+      readAt,
       queue,
       stats,
       policy: known?.policy as QueueFrame["policy"],
@@ -183,6 +189,7 @@ export class Picture {
       line: this.#cells(ready.tasks.slice(0, this.#isLong ? HEAD_CELLS : MOST_CELLS)),
       workers: shown.slice(0, MOST_WORKERS),
       moreWorkers: Math.max(0, shown.length - MOST_WORKERS),
+      isRunningComplete: claimed.tasks.length < MOST_CLAIMED,
       flow: flow
         ? {
             ...{ addedPerSecond: flow.added, donePerSecond: flow.done, failedPerSecond: flow.failed },
@@ -202,12 +209,12 @@ export class Picture {
   }
 
   #describe(workers: WorkerRecord[], claimed: TaskRecord[], now: number): LiveWorker[] {
-    const held = Map.groupBy(claimed, ({ worker }) => worker);
+    const running = claimed.filter(({ id }) => !this.#letGo.has(id));
+    const held = Map.groupBy(running, ({ worker }) => worker);
     const live = workers.map((worker): LiveWorker => {
       const { id, name, host, pid, concurrency, claims, silentFor } = worker;
       const running = (held.get(id) ?? [])
         .sort((a, b) => a.startedAt! - b.startedAt!)
-        .slice(0, MOST_RUNNING)
         .map((task) => ({ task: task.id, attempt: task.attempt, startedAt: task.startedAt! }));
       return {
         ...{ id, name, host, pid, concurrency, claims, silentFor, running },

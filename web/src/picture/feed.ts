@@ -63,6 +63,7 @@ function applyQueue(scene: Scene, flow: Flow, frame: QueueFrame, now: number): v
       running: running.map(({ task, attempt, startedAt }) => ({ task, attempt, since: startedAt })),
     })),
     now,
+    frame.isRunningComplete ? frame.readAt : null,
   );
   applyLine(scene, { cells: frame.line.map(([id, attempt]) => ({ id, attempt })) });
   applyCounts(scene, { ready: depth.ready, later: depth.scheduled, dead: depth.dead });

@@ -86,7 +86,7 @@ function stacked(width: number, counts: Counts): Layout {
   const head = { x: 16, y: 96 };
   const strip = stripAt(head, width - 32, counts, "top");
   const retries = { x: head.x + PADDING, y: strip.y + strip.height + 10 };
-  const top = retries.y + CELL + 26;
+  const top = retries.y + CELL + 36;
   const shown = Math.min(counts.workers, MOST_WORKERS);
   const rows = Array.from({ length: shown }, (_, at) => ({
     ...{ x: 40, y: top + at * 54, width: width - 56, height: 46 },

@@ -85,6 +85,8 @@ describe("a task in the picture", () => {
 });
 
 describe("what the store says", () => {
+  const worker = { id: "w1", name: "w", rate: 1, concurrency: 1, claims: 0, isLost: false, running: [] };
+
   test("replaces the line, and keeps the cells that were known", () => {
     const scene = played([
       ["added", "a"],
@@ -103,8 +105,22 @@ describe("what the store says", () => {
     expect(scene.line[1]).toBe(known);
   });
 
+  test("takes away a held task whose end the page has missed, and keeps one that was just claimed", () => {
+    const scene = newScene();
+    for (const [task, at] of [
+      ["missed", 1_000],
+      ["running", 1_000],
+      ["new", 9_500],
+    ] as const)
+      applyMove(scene, { kind: "claimed", task, worker: "w1", attempt: 1, at }, at);
+    const running = [{ task: "running", attempt: 1, since: 1_000 }];
+    applyWorkers(scene, [{ ...worker, claims: 2, running }], 10_000, null);
+    expect(heldBy(scene, "w1")).toEqual(["missed", "running", "new"]);
+    applyWorkers(scene, [{ ...worker, claims: 2, running }], 10_000, 10_000);
+    expect(heldBy(scene, "w1")).toEqual(["running", "new"]);
+  });
+
   test("lets a worker that is gone fade, and then go", () => {
-    const worker = { id: "w1", name: "w", rate: 1, concurrency: 1, claims: 0, isLost: false, running: [] };
     const scene = newScene();
     applyWorkers(scene, [worker], 0);
     applyWorkers(scene, [], 1_000);

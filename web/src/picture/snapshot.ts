@@ -37,8 +37,19 @@ export interface WorkerSnapshot {
 /** Lost workers stay in the picture for so long, so that it is seen who was lost. */
 const LOST_SHOWN_MS = 6_000;
 
-/** @param now on the page's clock */
-export function applyWorkers(scene: Scene, workers: WorkerSnapshot[], now: number): void {
+/** Events may arrive a little later than the state that already contains what they tell. */
+const EVENT_DELAY_MS = 1_000;
+
+/**
+ * @param now on the page's clock
+ * @param complete when the reading began, on the store's clock, if `running` has all claimed tasks; null: it has not
+ */
+export function applyWorkers(
+  scene: Scene,
+  workers: WorkerSnapshot[],
+  now: number,
+  complete: number | null = null,
+): void {
   const before = scene.workers;
   const after = new Map<string, Worker>();
   for (const { id, name, rate, concurrency, claims, isLost, running } of workers) {
@@ -48,8 +59,7 @@ export function applyWorkers(scene: Scene, workers: WorkerSnapshot[], now: numbe
     // What the store lists and no event has told of, for instance when the page has just been opened.
     for (const { task, attempt, since } of running)
       if (!held.has(task)) held.set(task, { cell: newCell(task, attempt), since, doubled: false });
-    // An event may still be on its way, so only what is certainly over is removed.
-    if (claims === 0 && known?.claims === 0) held.clear();
+    if (complete !== null) dropEnded(held, new Set(running.map(({ task }) => task)), complete);
     const state = isLost ? "lost" : held.size > 0 || claims > 0 ? "busy" : "idle";
     const lostAt = isLost ? (known?.lostAt ?? now) : null;
     after.set(id, { id, name, rate, concurrency, claims, state, held, lostAt });
@@ -60,6 +70,12 @@ export function applyWorkers(scene: Scene, workers: WorkerSnapshot[], now: numbe
     if (now - lostAt < LOST_SHOWN_MS) after.set(id, { ...worker, state: "lost", rate: 0, lostAt });
   }
   scene.workers = after;
+}
+
+/** Removes tasks whose end the page missed: before its first event, in a gap, or while the state was read. */
+function dropEnded(held: Map<string, Held>, running: Set<string>, readAt: number): void {
+  for (const [task, { since }] of held)
+    if (since < readAt - EVENT_DELAY_MS && !running.has(task)) held.delete(task);
 }
 
 export function applyCounts(scene: Scene, counts: { ready: number; later: number; dead: number }): void {
