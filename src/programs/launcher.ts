@@ -24,6 +24,9 @@ process.on("message", (message: ToLauncher) => {
   host = new OwnHost({ ...message, env: process.env as Record<string, string> });
 });
 
+// A service manager sends TERM to all processes of a service: when this one ends is the supervisor's decision.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
+
 process.on("disconnect", () => void host?.close().then(() => process.exit()));
 
 function start({ id, env, input }: ToLauncher & { kind: "start" }): void {

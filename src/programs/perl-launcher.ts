@@ -50,9 +50,9 @@ my ($reads, $writes) = ('', '');
 my $is_over = 0;
 my $nap = $FIRST_NAP;
 
-# Handlers, because programs would inherit that a signal is ignored.
-$SIG{CHLD} = sub { };
-$SIG{PIPE} = sub { };
+# Handlers, because programs would inherit that a signal is ignored. A service manager sends TERM to all processes of a
+# service: when this one ends is the supervisor's decision.
+$SIG{$_} = sub { } for qw(CHLD PIPE INT TERM HUP);
 
 binmode STDIN;
 binmode STDOUT;
@@ -162,6 +162,8 @@ sub start {
   my $pid = fork();
   return send_message('N', $id, pack('N', $! + 0)) unless defined $pid;
   if (!$pid) {
+    # A TERM for the program may come before it is executed.
+    $SIG{TERM} = 'DEFAULT';
     setpgrp(0, 0);
     # Not in the launcher: there, each new value would take memory for good.
     my %env = (pairs($facts), DIBS_SUPERVISOR => $mark);

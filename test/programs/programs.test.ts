@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -173,6 +173,24 @@ describe.each([
     });
   });
 });
+
+test.each(["perl", "node"] as const)(
+  "a launcher (%s) that gets TERM, as each process of a service does when it stops, lets its programs finish",
+  async (launcher) => {
+    const folder = mkdtempSync(join(tmpdir(), "dibs-programs-"));
+    const file = (name: string): string => join(folder, name);
+    const script = `echo $PPID > ${file("part")}; mv ${file("part")} ${file("parent")}
+      while [ ! -e ${file("go")} ]; do sleep 0.05; done; echo finished`;
+    const { queue } = await kit.workWith(script, { launcher });
+    const task = await queue.add(1);
+    await expect.poll(() => existsSync(file("parent"))).toBe(true);
+    const parent = Number(readFileSync(file("parent"), "utf8"));
+    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.kill(parent, signal);
+    writeFileSync(file("go"), "");
+    expect(await task.result()).toBe("finished");
+    expect(await task.history()).toMatchObject([{ outcome: "done" }]);
+  },
+);
 
 test.each(["perl", "node"] as const)(
   "a launcher (%s) that is killed ends its programs, and their tasks are released",
