@@ -3,12 +3,13 @@ import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { Writable } from "node:stream";
 import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit.ts";
 import { open } from "../../src/index.ts";
 import { freshDatabase, freshSchema } from "../postgres/shared.ts";
-import { dibs, makeFolder, serve, start } from "./run-dibs.ts";
+import { dibs, dibsJson, makeFolder, serve, start } from "./run-dibs.ts";
 
 test("dibs --version prints the version", async () => {
   const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
@@ -234,6 +235,29 @@ describe("dibs add", () => {
     const folder = makeFolder();
     expect(await dibs(folder, ["add", ...args], { input })).toMatchObject({ code: EXIT.usage, stdout: "" });
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  describe("dibs add without a payload", () => {
+    test.each([
+      ["a line", (input: Writable) => input.end('{"a":1}\n')],
+      ["nothing yet", () => {}],
+    ])("refuses a pipe with %s, and says how it is read", async (_, write) => {
+      const folder = makeFolder();
+      const child = start(folder, ["add", "numbers"]);
+      let said = "";
+      child.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
+      write(child.stdin);
+      expect(await once(child, "close")).toEqual([EXIT.usage, null]);
+      expect(said).toMatch(/standard input is not empty.* dibs add numbers - .* dibs add numbers null /);
+      expect(readdirSync(folder)).toEqual([]);
+    });
+
+    test("adds null if the pipe is empty, as cron's", async () => {
+      const folder = makeFolder();
+      const { stdout, code } = await dibs(folder, ["add", "numbers"]);
+      expect(code).toBe(EXIT.done);
+      expect(await dibsJson(folder, "task", "show", stdout.trim())).toMatchObject({ data: null });
+    });
   });
 
   test("a refused dibs add creates no schema in PostgreSQL", async () => {

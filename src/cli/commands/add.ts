@@ -14,6 +14,7 @@ import { onInterrupt } from "../interrupt.ts";
 import { lineGroups } from "../lines.ts";
 import { print, printJson, say } from "../output.ts";
 import { addressOf, type StoreFlags, useStore, withStore } from "../store.ts";
+import { hasUnreadInput } from "../unread-input.ts";
 import { duration, nameAndValue, parseJson, wholeNumber } from "../values.ts";
 
 /** Lines per commit, and per frame on the wire. */
@@ -57,6 +58,10 @@ async function run(name: string, json: string | undefined, flags: Flags): Promis
   if (flags.file !== undefined && json !== undefined)
     throw invalid("A payload and --file are both given. Name only one.");
   if (json === "-" || flags.file !== undefined) return addLines(name, flags);
+  if (json === undefined && (await hasUnreadInput()))
+    throw invalid(
+      `No payload is given, and standard input is not empty. Write dibs add ${name} - to add a task for each of its lines, or dibs add ${name} null for a task without a payload.`,
+    );
   const data = parseJson(json ?? "null", "The payload");
   const add = (queue: Queue) => queue.add(data, optionsOf(flags));
   await rehearse(flags, name, add);
