@@ -63,11 +63,12 @@ export async function open(url?: string, options: OpenOptions = {}): Promise<Dib
 
 /**
  * @internal As open(), for a process that makes a few calls and ends, such as a command of the shell: it starts no
- * thread and opens one connection less.
+ * thread and opens one connection less. It logs nothing unless it is given a logger.
  */
 export async function openBriefly(address: string, options: OpenOptions): Promise<Dibs> {
   const listen = kindOf(address) === "postgres" ? { listen: false } : {};
-  return new Dibs(await openPort(address, { ...options, ...listen }, { isBrief: true }), SILENT);
+  const { logger = SILENT } = options;
+  return new Dibs(await openPort(address, { ...options, ...listen, logger }, { isBrief: true }), logger);
 }
 
 /** What only dibs itself sets. */

@@ -14,6 +14,8 @@ export class ProgramReport {
   #failed = 0;
   /** No task came in time. */
   isEmpty = false;
+  /** Ctrl-C. */
+  isInterrupted = false;
   /** Begun lines of standard error, by fence. */
   readonly #lines = new Map<number, { decoder: StringDecoder; begun: string }>();
 
@@ -57,6 +59,7 @@ export class ProgramReport {
     if (once && process.exitCode === undefined) {
       if (this.isEmpty) process.exitCode = EXIT["no task"];
       else if (this.#failed > 0) process.exitCode = EXIT["task failed"];
+      else if (this.#done === 0 && this.isInterrupted) process.exitCode = EXIT.interrupted;
     }
     if (json) return;
     if (this.isEmpty) say("dibs: no task came.");

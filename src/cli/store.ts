@@ -5,6 +5,7 @@ import { SILENT } from "../core/logger.ts";
 import type { QueueSummary } from "../core/page.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
+import { throttleLogger } from "../core/throttled-logger.ts";
 import { notFound } from "./exit.ts";
 import { didYouMean } from "./nearest.ts";
 import { say } from "./output.ts";
@@ -49,11 +50,17 @@ export async function useStore<T>(
   }
 }
 
-/** Opens the store for a command that works on it for long, and creates a missing one. The caller closes it. */
-export async function openToWork(flags: StoreFlags): Promise<Dibs> {
-  const { open } = await import("../api/open.ts");
+/**
+ * Opens the store for a command that works on it for long, and creates a missing one. The caller closes it. `isDrone`:
+ * the process handles one task. On a file it needs no thread, and takes two thirds of the CPU time.
+ */
+export async function openToWork(flags: StoreFlags, { isDrone = false } = {}): Promise<Dibs> {
+  const { open, openBriefly } = await import("../api/open.ts");
   const address = addressOf(flags.url);
-  return open(address, { ...schemaOf(address, flags), logger: { warn: say, error: say } });
+  // While a disk is full, each attempt fails with the same message.
+  const logger = throttleLogger({ warn: say, error: say });
+  const openIt = isDrone && kindOf(address) === "file" ? openBriefly : open;
+  return openIt(address, { ...schemaOf(address, flags), logger });
 }
 
 /** DIBS_SCHEMA may be set for other commands: only the flag is refused for another kind of store. */

@@ -1,12 +1,14 @@
 import { setFlagsFromString } from "node:v8";
-import { DibsError, invalid } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import type { StoreRecord } from "../core/record.ts";
 import { parseRecord } from "../core/record-lines.ts";
 import { Pages } from "../engine/pages.ts";
 import { closedError, isClosed, type TransferStore } from "../engine/transfer.ts";
 import { openTransfer, type OpenOptions } from "../transfer/open.ts";
 import type { Progress, TransferHooks } from "../transfer/run.ts";
+import { ShellError } from "./exit.ts";
 import { count } from "./human.ts";
+import { onInterrupt } from "./interrupt.ts";
 import { lineGroups } from "./lines.ts";
 
 /** What export, import and move share: addresses, progress, and how they are stopped. */
@@ -54,16 +56,13 @@ const REPORT_EVERY_MS = 200;
 /** Shows the progress on a terminal, and stops between two pages on Ctrl-C. */
 export function watch(doing: string, ifStopped: string): { hooks: TransferHooks; end: () => void } {
   const { isTTY } = process.stderr;
-  let stopped = false;
+  const interrupt = onInterrupt("Stopping after this page");
   let reportedAt = 0;
-  const stop = (): void => void (stopped = true);
-  process.once("SIGINT", stop).once("SIGTERM", stop);
   const clear = (): void => void (isTTY && reportedAt > 0 && process.stderr.write("\r\u001b[K"));
   return {
     hooks: {
       checkStop: () => {
-        if (!stopped) return;
-        throw new DibsError("UNAVAILABLE", `Stopped. ${ifStopped}`, { retryable: true });
+        if (interrupt.signal.aborted) throw new ShellError("interrupted", `Stopped. ${ifStopped}`);
       },
       onProgress: ({ tasks }) => {
         const now = performance.now();
@@ -74,7 +73,7 @@ export function watch(doing: string, ifStopped: string): { hooks: TransferHooks;
     },
     end: () => {
       clear();
-      process.off("SIGINT", stop).off("SIGTERM", stop);
+      interrupt.end();
     },
   };
 }

@@ -150,6 +150,23 @@ describe("the end of dibs work", () => {
     return { folder, task, child, pid: Number(value.split(/\s+/).at(-1)), lines };
   }
 
+  test.each([
+    ["dibs work", [], EXIT.done, "0 tasks done, 0 failed"],
+    ["dibs work --once", ["--once"], EXIT.interrupted, ""],
+  ])("Ctrl-C right after the first line of %s ends it as later ones do", async (_, flags, exit, last) => {
+    const folder = makeFolder();
+    const child = start(folder, ["work", "later", ...flags, "--", "cat"]);
+    const closed = once(child, "close");
+    const lines: string[] = [];
+    for await (const line of createInterface({ input: child.stderr })) {
+      lines.push(line);
+      if (lines.length === 1) child.kill("SIGINT");
+    }
+    expect(lines[0]).toContain('there is no queue "later" yet');
+    expect(lines.slice(1).join()).toContain(last);
+    expect(await closed).toEqual([exit, null]);
+  });
+
   test("the first Ctrl-C lets the program finish", async () => {
     const { folder, task, child, lines } = await working();
     child.kill("SIGINT");

@@ -9,6 +9,7 @@ import type { Task } from "../../worker/task.ts";
 import type { Worker } from "../../worker/worker.ts";
 import { EXIT } from "../exit.ts";
 import { count } from "../human.ts";
+import { aborted, onInterrupt } from "../interrupt.ts";
 import { say } from "../output.ts";
 import { addressOf, mentionMissingQueue, openToWork, type StoreFlags, withStore } from "../store.ts";
 import { choiceOption, duration, numberBetween } from "../values.ts";
@@ -49,7 +50,8 @@ async function run(words: string[], flags: Flags): Promise<void> {
   checkFlags(flags);
   const file = findProgram(command[0]!);
   const address = addressOf(flags.url);
-  await using dibs = await openToWork(flags);
+  const interrupt = onInterrupt();
+  await using dibs = await openToWork(flags, { isDrone: flags.once === true });
   for (const queue of queues) await mentionMissingQueue(dibs, queue);
   const report = new ProgramReport(flags);
   const programs = new Programs({
@@ -75,16 +77,27 @@ async function run(words: string[], flags: Flags): Promise<void> {
     ...resolveWork(options),
     isLogging: false,
   });
-  const stopListening = stopOnSignals(worker, programs, flags.stopTimeout);
+  interrupt.endNow = (exitCode) => {
+    process.exitCode = exitCode;
+    // The claims are released after the programs are gone: no task runs twice at a time.
+    void programs.kill().then(() => worker.stop({ timeout: 0 }));
+  };
+  const drainIfInterrupted = async (): Promise<void> => {
+    await aborted(interrupt.signal);
+    report.isInterrupted = true;
+    const running = count(programs.active, "program");
+    if (programs.active > 0) say(`dibs: waiting for ${running} to finish. Press Ctrl-C again to end now.`);
+    await worker.stop({ timeout: flags.stopTimeout });
+  };
+  void drainIfInterrupted();
+  const stopWaiting = flags.wait === undefined ? () => {} : giveUpAfter(flags.wait, worker, report);
   try {
     await worker.ready;
-    const stopWaiting = flags.wait === undefined ? () => {} : giveUpAfter(flags.wait, worker, report);
     await worker.stopped;
-    stopWaiting();
   } finally {
+    stopWaiting();
     await worker.stop();
     await programs.close();
-    stopListening();
   }
   report.end(flags);
 }
@@ -114,28 +127,3 @@ function giveUpAfter(ms: number, worker: Worker, report: ProgramReport): () => v
   }, ms);
   return () => clearTimeout(timer);
 }
-
-/** The first signal lets programs finish, the second ends them. */
-function stopOnSignals(worker: Worker, programs: Programs, timeout: number): () => void {
-  let signals = 0;
-  const onSignal = (): void => {
-    signals++;
-    if (signals === 1) {
-      if (programs.active > 0)
-        say(
-          `dibs: waiting for ${count(programs.active, "program")} to finish. Press Ctrl-C again to end now.`,
-        );
-      void worker.stop({ timeout });
-      return;
-    }
-    process.exitCode = EXIT.interrupted;
-    // The claims are released after the programs are gone: no task runs twice at a time.
-    void programs.kill().then(() => worker.stop({ timeout: 0 }));
-  };
-  for (const name of SIGNALS) process.on(name, onSignal);
-  return () => {
-    for (const name of SIGNALS) process.off(name, onSignal);
-  };
-}
-
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
