@@ -1,4 +1,5 @@
 import { refuseSurplus } from "../core/arguments.ts";
+import { encodeJson } from "../core/json.ts";
 import type { Port } from "../core/port.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "../core/run.ts";
 import { isEnd } from "../core/task.ts";
@@ -35,6 +36,15 @@ export class RunHandle<Result = unknown> {
       next = more.next;
     }
     return describeRun(page.run, parts);
+  }
+
+  /**
+   * Sends a signal to every task of the run that waits for it with `task.waitFor(name)`, now or later. Resolves with
+   * whether it was stored. It is not if the run has ended or already received a signal of that name.
+   */
+  async signal(name: string, data?: unknown): Promise<boolean> {
+    const value = data === undefined ? null : encodeJson(data, "the signal's data");
+    return this.#port.signal(this.id, name, value, { of: "runs" });
   }
 
   /** Cancels tasks that wait, and asks the workers of running ones to stop. Resolves with the state of the run. */
@@ -138,4 +148,6 @@ function date(time: number | null): Date | null {
   return time === null ? null : new Date(time);
 }
 
-refuseSurplus(RunHandle, "run", { promises: { result: "options", status: "", cancel: "" } });
+refuseSurplus(RunHandle, "run", {
+  promises: { result: "options", status: "", signal: "name, data", cancel: "" },
+});

@@ -163,7 +163,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     progress: (held, value, note, log) => progress(context, held, value, note, log),
     step: (held, name, value) => step(context, held, name, value),
     steps: async (id) => run({ verb: "steps", id: checkTaskId(id) }),
-    signal: (id, name, value) => signal(context, id, name, value),
+    signal: (id, name, value, options) => signal(context, id, name, value, options),
     verifying: async (of) => run({ verb: "verifying", ...checkClaim(of) }),
     task: async (id) => run({ verb: "get", id: checkTaskId(id) }),
     history: async (id) => run({ verb: "history", id: checkTaskId(id) }),

@@ -1,18 +1,22 @@
+import { invalid } from "../core/errors.ts";
 import { checkText } from "../core/options.ts";
 import { LIMITS } from "../core/limits.ts";
+import { show } from "../core/show.ts";
 import type { Body } from "../core/task.ts";
 import { checkStepValue, checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** Stores a signal for a task that waits for it, now or later. Answers whether it was stored. */
+/** Stores a signal for a task, or the tasks of a run, that wait for it now or later. Answers whether it was stored. */
 export async function signal(
   context: Context,
   id: string,
   name: string,
   value: Body | null,
+  { of }: { of?: "runs" | undefined } = {},
 ): Promise<boolean> {
   checkTaskId(id);
   checkText(name, "A signal's name", LIMITS.stepName);
   checkStepValue(value, "A signal's value");
-  return (await context.run({ verb: "signal", id, name, value })).kept;
+  if (of !== undefined && of !== "runs") throw invalid(`of is "runs" or absent; got ${show(of)}.`);
+  return (await context.run({ verb: "signal", id, name, value, ...(of && { of }) })).kept;
 }

@@ -89,7 +89,7 @@ export const VERBS: readonly Verb[] = [
   },
   {
     name: "run",
-    about: "show or cancel one run of a pipeline",
+    about: "show, signal or cancel one run of a pipeline",
     group: "Look and change",
     load: async () => (await import("./commands/run.ts")).runCommand(),
   },

@@ -74,10 +74,22 @@ export function tooMuchGathered(bytes: number): DibsError {
   );
 }
 
-export function tooManySteps(count: number, bytes: number): DibsError {
+/** @param steps of a task, or signals of a run, with the new one */
+export function checkStepRoom(steps: readonly { value: Body | null }[]): void {
+  checkStepSizes(
+    steps.length,
+    steps.reduce((sum, { value }) => sum + (value === null ? 0 : byteLength(value)), 0),
+  );
+}
+
+export function checkStepSizes(count: number, bytes: number): void {
+  if (count > LIMITS.steps || bytes > LIMITS.allStepBytes) throw tooManySteps(count, bytes);
+}
+
+function tooManySteps(count: number, bytes: number): DibsError {
   return new DibsError(
     "PAYLOAD_TOO_LARGE",
-    `With this one the task would have ${count} steps and signals of ${bytes} bytes; it may have ${LIMITS.steps} of ` +
+    `With this one the task, or the run, would have ${count} steps and signals of ${bytes} bytes; it may have ${LIMITS.steps} of ` +
       `${LIMITS.allStepBytes} in all. Store large data elsewhere and keep a reference, or let one step do the work of several.`,
   );
 }

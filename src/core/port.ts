@@ -130,9 +130,14 @@ export interface Port {
 
   /**
    * Returns whether the signal was stored. It is not if the task has ended, or if it already received this signal or
-   * stopped waiting for it.
+   * stopped waiting for it. Of a run: the signal is for all its tasks, now and later.
    */
-  signal(id: string, name: string, value: Body | null): Promise<boolean>;
+  signal(
+    id: string,
+    name: string,
+    value: Body | null,
+    options?: { of?: "runs" | undefined },
+  ): Promise<boolean>;
 
   /** The task and the result that a verifier decides about. */
   verifying(verified: Verified): Promise<{ task: TaskRecord; result: Body | null }>;

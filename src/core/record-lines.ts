@@ -118,6 +118,7 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
   run: {
     ...{ id, queue: text, pipeline: text, stages: listOf(object), underWay: count },
     ...{ state: noneOr(endState), endedAt: noneOr(whole), result: noneOr(body) },
+    signals: noneOr(listOf(shaped({ name: text, value: nullOr(body) }))),
   },
   part: {
     ...{ id, run: id, stage: text, part: listOf(count), state: noneOr(endState) },
@@ -171,8 +172,8 @@ function withBodies(value: Fields): Fields {
     const inner = value[name];
     if (isObject(inner)) inner["result"] = bodyFrom(inner["result"]);
   }
-  if (value["type"] === "task" && Array.isArray(value["steps"]))
-    for (const step of value["steps"] as Fields[]) step["value"] = bodyFrom(step["value"]);
+  const list = value["type"] === "task" ? value["steps"] : value["type"] === "run" ? value["signals"] : null;
+  if (Array.isArray(list)) for (const step of list as Fields[]) step["value"] = bodyFrom(step["value"]);
   return value;
 }
 

@@ -111,9 +111,16 @@ export interface RunEntry {
   pipeline: string;
   stages: Stage[];
   underWay: number;
+  /** For all its tasks. */
+  signals?: RunSignal[];
   state?: Exclude<EndState, "dead">;
   endedAt?: number;
   result?: Body;
+}
+
+export interface RunSignal {
+  name: string;
+  value: Body | null;
 }
 
 /** One task of a run. */

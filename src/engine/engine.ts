@@ -165,8 +165,14 @@ export interface Verbs {
   step: Verb<{ id: string; fence: number; name: string; value: Body | null }, null>;
   /** What a handler needs when it starts again, by kind and name. */
   steps: Verb<{ id: string }, Step[]>;
-  /** Stores one signal of each name until the task has ended. A second one, or one that is too late, is not stored. */
-  signal: Verb<{ id: string; name: string; value: Body | null }, { kept: boolean; state: TaskState }>;
+  /**
+   * Stores one signal of each name until the task has ended. A second one, or one that is too late, is not stored. Of a
+   * run: its tasks that are parked for the signal get it now, and others when they park for it.
+   */
+  signal: Verb<
+    { id: string; name: string; value: Body | null; of?: "runs" },
+    { kept: boolean; state: TaskState | RunState }
+  >;
   /** What a verifier decides about: the task and its result. TASK_NOT_FOUND if no result waits. */
   verifying: Verb<Verified, { task: TaskRecord; result: Body | null }>;
   /** Ends a pending task. For a claimed one, asks the holder to stop, and makes sure that it ends cancelled. */

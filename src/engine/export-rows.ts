@@ -6,6 +6,7 @@ import {
   type KeyEntry,
   type PartEntry,
   type RunEntry,
+  type RunSignal,
   type StoreHeader,
   type TaskEntry,
 } from "../core/record.ts";
@@ -62,11 +63,12 @@ export interface RunRow {
   ended_at: number | null;
 }
 
-export function runEntry(ids: Ids, row: RunRow, result: Body | null): RunEntry {
+export function runEntry(ids: Ids, row: RunRow, result: Body | null, signals: RunSignal[]): RunEntry {
   const { queue, pipeline, under_way: underWay, state, ended_at: endedAt } = row;
   const stages = JSON.parse(row.stages) as Stage[];
   return {
     ...{ type: "run", id: ids.id(row.created_at, row.id), queue, pipeline, stages, underWay },
+    ...(signals.length > 0 && { signals }),
     ...present({ state, endedAt, result }),
   };
 }

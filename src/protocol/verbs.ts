@@ -58,7 +58,7 @@ export const VERBS: Record<WireVerb, Traits> = {
   step: { args: 3, again: "safe" },
   steps: { args: 1, again: "safe", reads: true, answers: "page" },
   // A second call would answer that the signal was not stored.
-  signal: { args: 3, again: "never" },
+  signal: { args: 4, again: "never" },
   verifying: { args: 1, again: "safe", reads: true, answers: "row" },
   task: { args: 1, again: "safe", reads: true, answers: "row" },
   history: { args: 1, again: "safe", reads: true, answers: "page" },

@@ -230,8 +230,10 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       visibility.onClaim(claim, () => port.step(claim, name, value)),
     steps: async (id) => visibility.onTask(["work", "read"], id, () => port.steps(id)),
     // A token that adds to a queue, or works on it, may send signals to its tasks.
-    signal: async (id, name, value) =>
-      visibility.onTask(["add", "work"], id, () => port.signal(id, name, value)),
+    signal: async (id, name, value, options) =>
+      options?.of === "runs"
+        ? visibility.onRun(["add", "work"], id, () => port.signal(id, name, value, options))
+        : visibility.onTask(["add", "work"], id, () => port.signal(id, name, value)),
     verifying: async (of) => {
       const found = await port.verifying(of);
       const places = [found.task.queue, verificationQueue(found.task.queue)];

@@ -297,6 +297,9 @@ describe.each(KINDS)("on a %s", (kind) => {
         { ...stages[1], state: "pending", ...times, parts: [] },
       ],
     });
+    expect(await json(store, "run", "signal", first.id, "go", "1")).toEqual({
+      ...{ id: first.id, signal: "go", stored: true },
+    });
     expect(await json(store, "run", "cancel", first.id, "--yes")).toEqual({
       ...{ id: first.id, state: "cancelled" },
     });

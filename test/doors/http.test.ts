@@ -240,6 +240,9 @@ describe("over HTTP", () => {
       body: { state: "done", result: "all" },
     });
     const { id: other } = (await begin()).body as { id: string };
+    const signal = () => ask("POST", `/v1/runs/${other}/signals/go`, { data: { by: "ada" } });
+    expect(await signal()).toMatchObject({ body: { kept: true } });
+    expect(await signal()).toMatchObject({ body: { kept: false } });
     expect(await ask("POST", `/v1/runs/${other}/cancel`)).toMatchObject({ body: { state: "cancelled" } });
     expect(await ask("GET", `/v1/runs/${other}/result`)).toMatchObject({ body: { state: "cancelled" } });
   });

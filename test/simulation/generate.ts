@@ -252,6 +252,7 @@ export class Generator {
       id: this.#id(),
       name: this.#random.pick(SIGNALS),
       value: this.#random.pick(["1", null]),
+      ...this.#random.maybe(this.hasRuns ? 0.3 : 0, () => ({ id: this.#runId(), of: "runs" as const })),
     }),
     reconcile: () => ({
       verb: "reconcile",

@@ -7,6 +7,7 @@ import { formatDuration } from "../human.ts";
 import { print, printJson } from "../output.ts";
 import { type StoreFlags, useStore, withStore } from "../store.ts";
 import { type Column, printTable } from "../table.ts";
+import { parseJson } from "../values.ts";
 import { colourOfRun } from "./runs.ts";
 
 /** `dibs run`: one run of a pipeline, by its id. */
@@ -16,6 +17,12 @@ export function runCommand(): Command {
     withStore(new Command(name).description(about).argument("<id>", "the run's id"));
   group.addCommand(of("show", "show how far it is, by stage and part").action(showRun));
   group.addCommand(withConfirmation(of("cancel", "cancel all its tasks that have not ended")).action(cancel));
+  group.addCommand(
+    of("signal", "send a signal to its tasks that wait for it, now or later")
+      .argument("<name>", "the signal's name")
+      .argument("[json]", "its data")
+      .action(signal),
+  );
   return group;
 }
 
@@ -65,5 +72,19 @@ async function cancel(id: string, flags: StoreFlags & ConfirmFlags): Promise<voi
     const state = isReal ? await dibs.run(id).cancel() : before;
     if (flags.json) printJson({ id, state, ...(!isReal && { dryRun: true }) });
     else if (isReal) print(state);
+  });
+}
+
+async function signal(id: string, name: string, json: string | undefined, flags: StoreFlags): Promise<void> {
+  const data = json === undefined ? undefined : parseJson(json, "The signal's data");
+  await useStore(flags, async (dibs) => {
+    const stored = await dibs.run(id).signal(name, data);
+    if (flags.json) printJson({ id, signal: name, stored });
+    if (!stored)
+      throw new ShellError(
+        "failed",
+        `The signal was not stored: the run has ended, or already has a signal ${name}.`,
+      );
+    if (!flags.json) print("stored");
   });
 }

@@ -6,6 +6,7 @@ import { RUN_STATES, type RunStart, type Stage, stageQueue } from "../../core/ru
 import { withFirstCost } from "../../core/stage-cost.ts";
 import { type App, define } from "./define.ts";
 import {
+  anyJson,
   duration,
   ending,
   newStage,
@@ -18,7 +19,7 @@ import {
   stage,
   wholeNumber,
 } from "./schemas.ts";
-import { endOf, payloadOf } from "./tasks.ts";
+import { endOf, payloadOf, signalValue } from "./tasks.ts";
 
 const inPipeline = z.object({ pipeline: z.string().openapi({ example: "report" }) });
 const ofRun = z.object({ id: z.string() });
@@ -107,6 +108,22 @@ function runs(app: App): void {
     },
     ({ port, params, query, signal }) =>
       endOf(port, params["id"]!, { timeout: query["timeout"]!, signal, of: "runs" }),
+  );
+  define(
+    app,
+    {
+      ...{
+        method: "post",
+        path: "/v1/runs/{id}/signals/{name}",
+        summary: "Send a signal to the tasks of a run that wait for it, now or later",
+      },
+      ...{ params: z.object({ id: z.string(), name: z.string() }), answer: z.object({ kept: z.boolean() }) },
+      body: z.strictObject({ data: anyJson.optional() }),
+    },
+    async ({ port, params, body }) => {
+      const value = signalValue(body);
+      return { kept: await port.signal(params["id"]!, params["name"]!, value, { of: "runs" }) };
+    },
   );
   define(
     app,

@@ -2,7 +2,7 @@ import { z } from "@hono/zod-openapi";
 import { invalid } from "../../core/errors.ts";
 import type { ListQuery } from "../../core/page.ts";
 import { type Port, StillPending, type WaitOptions } from "../../core/port.ts";
-import type { Headers, NewTask, TaskRecord } from "../../core/task.ts";
+import type { Body, Headers, NewTask, TaskRecord } from "../../core/task.ts";
 import type { TaskMatch } from "../../core/task-match.ts";
 import { subscriptionQueue } from "../../core/topic.ts";
 import type { Verified } from "../../core/verification.ts";
@@ -200,6 +200,11 @@ function changes(app: App): void {
   );
 }
 
+export function signalValue(body: unknown): Body | null {
+  const { data } = body as { data?: unknown };
+  return data === undefined ? null : toBody(data);
+}
+
 /** What a task waits for, and the steps of its attempts. */
 function flows(app: App): void {
   define(
@@ -214,9 +219,7 @@ function flows(app: App): void {
       body: z.strictObject({ data: anyJson.optional() }),
     },
     async ({ port, params, body }) => {
-      const { data } = body as { data?: unknown };
-      const value = data === undefined ? null : toBody(data);
-      return { kept: await port.signal(params["id"]!, params["name"]!, value) };
+      return { kept: await port.signal(params["id"]!, params["name"]!, signalValue(body)) };
     },
   );
   define(

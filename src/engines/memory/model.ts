@@ -246,6 +246,8 @@ export interface ModelRun extends RunStart {
   state: Exclude<EndState, "dead"> | null;
   endedAt: number | null;
   result: Body | null;
+  /** For all its tasks, by name. */
+  signals: Map<string, Body | null>;
   /** In the order they were added. */
   parts: ModelPart[];
 }

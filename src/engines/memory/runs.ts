@@ -48,7 +48,7 @@ export function joinRun(
 function begin(model: Model, { id, seq, queue }: ModelTask, { pipeline, stages }: RunStart): void {
   model.runs.set(id, {
     ...{ id, seq, queue, pipeline, stages, createdAt: model.now },
-    ...{ underWay: 1, state: null, endedAt: null, result: null, parts: [] },
+    ...{ underWay: 1, state: null, endedAt: null, result: null, signals: new Map(), parts: [] },
   });
 }
 
@@ -107,7 +107,7 @@ export function isRunEnded({ run }: ModelTask): boolean {
 }
 
 function endRun(model: Model, run: ModelRun, state: RunEnd, result: Body | null): void {
-  Object.assign(run, { state, endedAt: model.now, result });
+  Object.assign(run, { state, endedAt: model.now, result, signals: new Map() });
   hintRun(model, run);
   if (!cancelsRest(state)) return;
   for (const part of run.parts) {
@@ -127,13 +127,13 @@ export function cancelRun(model: Model, { id }: Verbs["cancelRun"]["in"]): { sta
   return { state: stateOf(run) };
 }
 
-function knownRun(model: Model, id: string): ModelRun {
+export function knownRun(model: Model, id: string): ModelRun {
   const run = model.runs.get(id);
   if (!run) throw taskNotFound(id);
   return run;
 }
 
-function stateOf(run: ModelRun): RunState {
+export function stateOf(run: ModelRun): RunState {
   return stateOfRun({ state: run.state, dead: run.parts.filter(({ state }) => state === "dead").length });
 }
 

@@ -32,6 +32,7 @@ import { results } from "./results.ts";
 import { retention } from "./retention.ts";
 import { retry } from "./retry.ts";
 import { retryElsewhere } from "./retry-elsewhere.ts";
+import { runSignals } from "./run-signals.ts";
 import { runs } from "./runs.ts";
 import { schedules, sharedSchedules } from "./schedules.ts";
 import { searches } from "./searches.ts";
@@ -102,6 +103,7 @@ const THEMES = {
   steps,
   verification,
   runs,
+  runSignals,
   stageCosts,
   topics,
   subscriptions,

@@ -66,6 +66,22 @@ export function roundTrip(start: Start, startOther: Start): void {
       expect(await claimAll(to)).toEqual(await claimAll(from));
     });
 
+    test("the signals of a run arrive with it", async () => {
+      const { from, to, source, target } = await two();
+      const run = { pipeline: "signalled", stages: [{ name: "one", joins: false }] };
+      const queue = "signalled/one";
+      const [added] = await from.add([{ queue, data: "1", run }]);
+      await from.signal(added!.id, "go", new Uint8Array([0, 255]), { of: "runs" });
+      await from.signal(added!.id, "stop", null, { of: "runs" });
+      await copyStore(source, target, asLines);
+      expect(await to.signal(added!.id, "stop", "1", { of: "runs" })).toBe(false);
+      const held = await claimOne(to, { queues: [queue] });
+      expect((await to.settle(held, { kind: "park", signal: "go", timeout: null })).state).toBe("ready");
+      expect(await to.steps(added!.id)).toEqual([
+        { kind: "signal", name: "go", value: new Uint8Array([0, 255]) },
+      ]);
+    });
+
     test("an imported store continues: due tasks, signals, verdicts and publishes work as in the source", async () => {
       const { here, there, to, source, target } = await two();
       await fillStore(here);

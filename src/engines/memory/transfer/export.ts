@@ -65,9 +65,12 @@ function gateOf({ meter, heldUntil, wakeAt }: Gate): GateState {
   };
 }
 
-function runEntry({ id, queue, pipeline, stages, underWay, state, endedAt, result }: ModelRun): StoreRecord {
+function runEntry(run: ModelRun): StoreRecord {
+  const { id, queue, pipeline, stages, underWay, state, endedAt, result } = run;
+  const signals = [...run.signals].map(([name, value]) => ({ name, value }));
   return {
     ...{ type: "run", id, queue, pipeline, stages, underWay },
+    ...(signals.length > 0 && { signals: signals.sort((a, b) => (a.name < b.name ? -1 : 1)) }),
     ...(state !== null && { state }),
     ...(endedAt !== null && { endedAt }),
     ...(result !== null && { result }),

@@ -69,8 +69,10 @@ function place(model: Model, id: string): { seq: number; createdAt: number } {
 
 function importRun(model: Model, record: RunEntry): void {
   const { id, queue, pipeline, stages, underWay, state = null, endedAt = null, result = null } = record;
+  const signals = new Map(record.signals?.map(({ name, value }) => [name, value]));
   model.runs.set(id, {
     ...{ id, ...place(model, id), queue, pipeline, stages, underWay, state, endedAt, result, parts: [] },
+    signals,
   });
 }
 

@@ -51,7 +51,9 @@ export const NO_RUNS: RunsNeeded = { runs: [], tasks: [] };
 
 /** From its operations, and from earlier tries of the batch. */
 export function runsNeeded(tx: Tx, ops: readonly Op[], runs: readonly number[]): RunsNeeded {
-  const cancelled = ops.flatMap((op) => (op.verb === "cancelRun" ? (tx.place(op.id)?.seq ?? []) : []));
+  const cancelled = ops.flatMap((op) =>
+    op.verb === "cancelRun" || (op.verb === "signal" && op.of === "runs") ? (tx.place(op.id)?.seq ?? []) : [],
+  );
   const tasks = ops.flatMap((op) => (op.verb === "cancel" ? (tx.place(op.id)?.seq ?? []) : []));
   // Few stores have runs. Elsewhere the settlements of a batch, up to a thousand, are not looked up.
   const settled = tx.runs.areMet ? settledBy(tx, ops) : [];

@@ -14,6 +14,7 @@ import { cancelsRest, stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../../core/task.ts";
 import type { Held, TransitionTask } from "../line/line.ts";
+import { forgetSignals } from "./run-signals.ts";
 import { isAmong, isRowBy, lookUp, rowsBy, rowsOf, TASK_OF } from "../statements/look-up.ts";
 import type { Found } from "../line/find-task.ts";
 import { fromColumns, numbers, toColumns } from "../statements/text.ts";
@@ -255,6 +256,7 @@ export async function endRun(
   await tx.runs.holdRun(id);
   const [run] = await tx.take<RunRow>(END_RUN, id, state, tx.now, ...toColumns(result));
   if (!run) return;
+  forgetSignals(tx, id);
   hintRun(tx, run);
   if (cancelsRest(state)) tx.batch.endedRuns.push(id);
 }

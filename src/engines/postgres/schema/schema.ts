@@ -41,7 +41,7 @@ const vacuumSoon = (table: string): string => `
  * Version of the first schema. Schemas with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 102;
+export const FIRST_VERSION = 103;
 
 export const SCHEMA = `
   -- One row, which every batch reads first. It is written rarely, since all batches would wait for each other.
@@ -390,6 +390,15 @@ export const SCHEMA = `
     result_bytes bytea
   );
   CREATE INDEX run_part_run ON dibs.run_part (run, task);
+
+  -- Signals for all tasks of a run, until it ends. A task gets a copy (a row of step) when it waits for one.
+  CREATE TABLE dibs.run_signal (
+    run   int8 NOT NULL,
+    name  text COLLATE "C" NOT NULL,
+    value text,  -- at most one of these two
+    bytes bytea,
+    PRIMARY KEY (run, name)
+  );
 
   -- Small named values that processes share: schedules, pipelines.
   CREATE TABLE dibs.document (

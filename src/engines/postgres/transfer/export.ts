@@ -17,7 +17,8 @@ import {
 } from "../../../engine/export-rows.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
 import type { Connection } from "../connection/connection.ts";
-import { fromColumns, fromText } from "../statements/text.ts";
+import { SIGNALS, signalsFrom } from "../flows/run-signals.ts";
+import { fromColumns, fromText, numbers } from "../statements/text.ts";
 import { exportTasks } from "./export-tasks.ts";
 import { walk } from "./rows.ts";
 
@@ -148,8 +149,11 @@ interface ResultColumns {
 }
 
 async function* exportRuns(source: Source): AsyncGenerator<StoreRecord> {
-  for await (const rows of walk<RunRow & ResultColumns>(source.link, RUNS, FEW))
-    for (const row of rows) yield runEntry(source, row, fromColumns(row.result, row.result_bytes));
+  for await (const rows of walk<RunRow & ResultColumns>(source.link, RUNS, FEW)) {
+    const signals = signalsFrom(await source.link.all(SIGNALS, numbers(rows.map(({ id }) => id))));
+    for (const row of rows)
+      yield runEntry(source, row, fromColumns(row.result, row.result_bytes), signals.get(row.id) ?? []);
+  }
 }
 
 const PARTS = `

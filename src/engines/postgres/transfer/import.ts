@@ -106,8 +106,8 @@ function importDocuments({ link }: Target, records: readonly DocumentEntry[]): P
 }
 
 /** Before their tasks, which add to `dead`. */
-function importRuns(target: Target, records: readonly RunEntry[]): Promise<void> {
-  return insertRows(
+async function importRuns(target: Target, records: readonly RunEntry[]): Promise<void> {
+  await insertRows(
     target.link,
     "run",
     records.map((record) => {
@@ -120,6 +120,16 @@ function importRuns(target: Target, records: readonly RunEntry[]): Promise<void>
         result_bytes: bytes,
       };
     }),
+  );
+  await insertRows(
+    target.link,
+    "run_signal",
+    records.flatMap(({ id, signals = [] }) =>
+      signals.map(({ name, value: given }) => {
+        const [value, bytes] = bodyCells(given);
+        return { run: placeIn(target, id).seq, name: safeText(name), value, bytes };
+      }),
+    ),
   );
 }
 

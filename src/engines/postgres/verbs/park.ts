@@ -1,4 +1,5 @@
-import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
+import { byteLength, checkStepRoom, checkStepSizes } from "../../../core/limits.ts";
+import { stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
 import type { Settlement } from "../../../engine/settlement.ts";
@@ -6,9 +7,11 @@ import type { Verbs } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { heldTask } from "../line/held.ts";
 import { NEVER } from "../../../core/transition.ts";
-import { announceTask, closeAttempt, type Held, returnToLine } from "../line/line.ts";
+import { announceTask, closeAttempt, type Held, returnToLine, type TransitionTask } from "../line/line.ts";
 import { isRowBy } from "../statements/look-up.ts";
-import { findTask, type Found } from "../line/find-task.ts";
+import { findBySeq, findTask, type Found } from "../line/find-task.ts";
+import { parkedFor, runSignalFor, signalsOfRuns, storeRunSignal } from "../flows/run-signals.ts";
+import { knownRun } from "../flows/runs.ts";
 import { keepStep, stepsOf } from "../flows/steps.ts";
 import { markSteppedInLine } from "../line/enter-line.ts";
 import { IN_SCHEDULE, lockPlace, takeOut } from "../line/take-out.ts";
@@ -48,9 +51,7 @@ async function checkRoom(
   value: Body | null,
 ): Promise<void> {
   const others = (await tx.get<{ count: number; bytes: number }>(SIZE, seq, kind, toText(name)))!;
-  const count = others.count + 1;
-  const bytes = others.bytes + (value === null ? 0 : byteLength(value));
-  if (count > LIMITS.steps || bytes > LIMITS.allStepBytes) throw tooManySteps(count, bytes);
+  checkStepSizes(others.count + 1, others.bytes + (value === null ? 0 : byteLength(value)));
 }
 
 export async function steps(tx: Tx, { id }: Verbs["steps"]["in"]): Promise<Step[]> {
@@ -66,7 +67,7 @@ export async function park(
 ): Promise<TaskState> {
   await closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
-  if (await hasHeard(tx, task.seq, signal)) return returnToLine(tx, { ...task, stepped: true }, { delay: 0 });
+  if (await hears(tx, task, signal)) return returnToLine(tx, { ...task, stepped: true }, { delay: 0 });
   return returnToLine(tx, task, { delay: timeout ?? NEVER, signal });
 }
 
@@ -77,10 +78,27 @@ async function hasHeard(tx: Tx, seq: number, name: string): Promise<boolean> {
   return (await tx.get(HEARD, seq, toText(name))) !== undefined;
 }
 
+/** As above, also if the signal was sent to its run, which is locked. */
+async function hears(tx: Tx, task: Held, name: string): Promise<boolean> {
+  if (await hasHeard(tx, task.seq, name)) return true;
+  if (task.stepped === false) return false;
+  await tx.runs.hold([task.seq]);
+  const value = await runSignalFor(tx, task.seq, name);
+  if (value !== undefined) receive(tx, task, name, value);
+  return value !== undefined;
+}
+
+/** The task's row in its state is locked. */
+function receive(tx: Tx, task: TransitionTask, name: string, value: Body | null): void {
+  keepStep(tx, task.seq, "signal", name, value);
+  announceTask(tx, "task.signalled", task, { detail: name });
+}
+
 export async function signal(
   tx: Tx,
-  { id, name, value }: Verbs["signal"]["in"],
-): Promise<{ kept: boolean; state: TaskState }> {
+  { id, name, value, of }: Verbs["signal"]["in"],
+): Promise<Verbs["signal"]["out"]> {
+  if (of === "runs") return signalRun(tx, id, name, value);
   await tx.runs.hold([tx.place(id)?.seq ?? 0]);
   for (;;) {
     const [task, heard] = await allAnswered([findTask(tx, id), hasHeard(tx, tx.place(id)?.seq ?? 0, name)]);
@@ -92,8 +110,7 @@ export async function signal(
     if (!(await lockPlace(tx, task))) continue;
     if (await hasHeard(tx, task.seq, name)) return { kept: false, state };
     await checkRoom(tx, task.seq, "signal", name, value);
-    keepStep(tx, task.seq, "signal", name, value);
-    announceTask(tx, "task.signalled", task, { detail: name });
+    receive(tx, task, name, value);
     return { kept: true, state: await wake(tx, task, name) };
   }
 }
@@ -108,4 +125,29 @@ async function wake(tx: Tx, task: Found, name: string): Promise<TaskState> {
   if (place.state === "scheduled") tx.send(REPLACE_SCHEDULED, queue.id, pos);
   if (place.state === "ready") markSteppedInLine(tx, place.table, { queue, rank, pos: place.pos });
   return place.state;
+}
+
+async function signalRun(
+  tx: Tx,
+  id: string,
+  name: string,
+  value: Body | null,
+): Promise<Verbs["signal"]["out"]> {
+  await tx.runs.holdRun((await knownRun(tx, id)).id);
+  const run = await knownRun(tx, id);
+  const signals = (await signalsOfRuns(tx, [run.id])).get(run.id) ?? [];
+  if (run.state !== null || signals.some((each) => each.name === name))
+    return { kept: false, state: stateOfRun(run) };
+  checkStepRoom([...signals, { value }]);
+  storeRunSignal(tx, run.id, name, value);
+  for (const seq of await parkedFor(tx, run.id, name)) {
+    // With the run locked, only its timeout or a signal of its own can have taken it out.
+    const task = await findBySeq(tx, seq);
+    if (task?.place.state !== "parked" || !(await takeOut(tx, task))) continue;
+    receive(tx, task, name, value);
+    await returnToLine(tx, { ...task, stepped: true }, { delay: 0 });
+    // It had outlived its time-to-live, which ended the run.
+    if (tx.batch.endedRuns.includes(run.id)) break;
+  }
+  return { kept: true, state: stateOfRun(await knownRun(tx, id)) };
 }

@@ -18,6 +18,7 @@ import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, isEnd, type NewTask } from "../../../core/task.ts";
 import { bodyFrom } from "../statements/body.ts";
 import type { Held, TransitionTask } from "../line/line.ts";
+import { FORGET_SIGNALS } from "./run-signals.ts";
 import type { Found } from "../line/find-task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -238,6 +239,7 @@ const PENDING = `SELECT task FROM run_part WHERE run = ? AND state IS NULL ORDER
 /** A run that did not succeed is noted in the batch: line/cancel.ts cancels its other tasks. */
 function endRun(tx: Tx, run: RunRow, state: RunEnd, result: Body | null): void {
   tx.run(END_RUN, state, tx.now, result, run.id);
+  tx.run(FORGET_SIGNALS, run.id);
   run.state = state;
   hintRun(tx, run);
   if (!cancelsRest(state)) return;

@@ -14,7 +14,7 @@
  * Version of the first schema. Stores with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 102;
+export const FIRST_VERSION = 103;
 
 export const SCHEMA = `
   -- One row: the clock, and the last number given out of each kind. Every transaction reads it, and writes it at its end.
@@ -321,6 +321,14 @@ export const SCHEMA = `
     result
   );
   CREATE INDEX run_part_run ON run_part (run, task);
+
+  -- Signals for all tasks of a run, until it ends. A task gets a copy (a row of step) when it waits for one.
+  CREATE TABLE run_signal (
+    run  INTEGER NOT NULL,
+    name TEXT    NOT NULL,
+    value,
+    PRIMARY KEY (run, name)
+  ) WITHOUT ROWID;
 
   -- Small named values that processes share: schedules, pipelines.
   CREATE TABLE document (

@@ -14,6 +14,7 @@ import {
 } from "../../../engine/export-rows.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { stateFrom } from "../limits/lanes.ts";
+import { signalsOfRun } from "../flows/run-signals.ts";
 import type { RunRow } from "../flows/runs.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -83,7 +84,8 @@ function* exportDocuments(tx: Tx): Generator<StoreRecord> {
 const RUNS = `SELECT * FROM run ORDER BY id`;
 
 function* exportRuns(tx: Tx): Generator<StoreRecord> {
-  for (const row of tx.each<RunRow>(RUNS)) yield runEntry(tx, row, bodyFrom(row.result));
+  for (const row of tx.each<RunRow>(RUNS))
+    yield runEntry(tx, row, bodyFrom(row.result), signalsOfRun(tx, row.id));
 }
 
 const PARTS = `

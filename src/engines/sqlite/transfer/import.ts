@@ -9,6 +9,7 @@ import type {
   SubscriptionEntry,
 } from "../../../core/record.ts";
 import { formatPart } from "../../../core/run.ts";
+import { storeRunSignal } from "../flows/run-signals.ts";
 import type { LaneState } from "../limits/lanes.ts";
 import { raiseLanes } from "../limits/move-lanes.ts";
 import { COUNTED, HEAD_ONLY, HEADLESS } from "../transaction/queue-cache.ts";
@@ -102,6 +103,7 @@ function importRun(tx: Tx, record: RunEntry): void {
     ...([INSERT_RUN, seq, createdAt, queue, pipeline, JSON.stringify(stages), underWay] as const),
     ...([state ?? null, endedAt ?? null, result ?? null] as const),
   );
+  for (const { name, value } of record.signals ?? []) storeRunSignal(tx, seq, name, value);
 }
 
 const INSERT_PART = `

@@ -1,4 +1,5 @@
-import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
+import { byteLength, checkStepRoom, checkStepSizes } from "../../../core/limits.ts";
+import { stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
 import { NEVER } from "../../../core/transition.ts";
@@ -7,9 +8,11 @@ import type { Verbs } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { markInLine } from "../line/enter-line.ts";
 import { heldTask } from "../line/held.ts";
-import { announceTask, closeAttempt, type Held, returnToLine } from "../line/line.ts";
-import { findTask, type Found, takeOut } from "../line/find-task.ts";
+import { announceTask, closeAttempt, type Held, returnToLine, type TransitionTask } from "../line/line.ts";
+import { findBySeq, findTask, type Found, takeOut } from "../line/find-task.ts";
 import { STEPPED } from "../statements/special.ts";
+import { parkedFor, runSignalFor, signalsOfRun, storeRunSignal } from "../flows/run-signals.ts";
+import { knownRun } from "../flows/runs.ts";
 import { keepStep } from "../flows/steps.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -33,9 +36,7 @@ const SIZE = `
 /** Counts the other steps. One of the same kind and name is replaced. */
 function checkRoom(tx: Tx, seq: number, name: string, value: Body | null, kind: Step["kind"] = "step"): void {
   const others = tx.get<{ count: number; bytes: number }>(SIZE, seq, kind, name)!;
-  const count = others.count + 1;
-  const bytes = others.bytes + (value === null ? 0 : byteLength(value));
-  if (count > LIMITS.steps || bytes > LIMITS.allStepBytes) throw tooManySteps(count, bytes);
+  checkStepSizes(others.count + 1, others.bytes + (value === null ? 0 : byteLength(value)));
 }
 
 const STEPS = `SELECT kind, name, value FROM step WHERE task = ? AND kind <> 'feedback' ORDER BY kind || ' ' || name`;
@@ -54,7 +55,7 @@ function knownTask(tx: Tx, id: string): Found {
 export function park(tx: Tx, task: Held, { signal, timeout }: Settlement & { kind: "park" }): TaskState {
   closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
-  if (hasHeard(tx, task.seq, signal)) return returnToLine(tx, task, { delay: 0 });
+  if (hears(tx, task, signal)) return returnToLine(tx, task, { delay: 0 });
   return returnToLine(tx, task, { delay: timeout ?? NEVER, signal });
 }
 
@@ -65,17 +66,27 @@ function hasHeard(tx: Tx, seq: number, name: string): boolean {
   return tx.get(HEARD, seq, name) !== undefined;
 }
 
-export function signal(
-  tx: Tx,
-  { id, name, value }: Verbs["signal"]["in"],
-): { kept: boolean; state: TaskState } {
+/** As above, also if the signal was sent to its run. */
+function hears(tx: Tx, task: Held, name: string): boolean {
+  if (hasHeard(tx, task.seq, name)) return true;
+  const value = task.ofRun === false ? undefined : runSignalFor(tx, task.seq, name);
+  if (value !== undefined) receive(tx, task, name, value);
+  return value !== undefined;
+}
+
+function receive(tx: Tx, task: TransitionTask, name: string, value: Body | null): void {
+  keepStep(tx, task.seq, "signal", name, value);
+  announceTask(tx, "task.signalled", task, { detail: name });
+}
+
+export function signal(tx: Tx, { id, name, value, of }: Verbs["signal"]["in"]): Verbs["signal"]["out"] {
+  if (of === "runs") return signalRun(tx, id, name, value);
   const task = knownTask(tx, id);
   const { place } = task;
   const { state } = place;
   if (isEnd(state) || hasHeard(tx, task.seq, name)) return { kept: false, state };
   checkRoom(tx, task.seq, name, value, "signal");
-  keepStep(tx, task.seq, "signal", name, value);
-  announceTask(tx, "task.signalled", task, { detail: name });
+  receive(tx, task, name, value);
   if (place.state === "parked" && place.signal === name) {
     takeOut(tx, task);
     return { kept: true, state: returnToLine(tx, task, { delay: 0 }) };
@@ -84,4 +95,22 @@ export function signal(
   if (place.state === "verifying") tx.run(MARK_VERIFYING, task.seq);
   if (place.state === "ready") markInLine(tx, "stepped", place.line.table, { ...task, pos: place.line.pos });
   return { kept: true, state };
+}
+
+function signalRun(tx: Tx, id: string, name: string, value: Body | null): Verbs["signal"]["out"] {
+  const run = knownRun(tx, id);
+  const signals = signalsOfRun(tx, run.id);
+  if (run.state !== null || signals.some((each) => each.name === name))
+    return { kept: false, state: stateOfRun(run) };
+  checkStepRoom([...signals, { value }]);
+  storeRunSignal(tx, run.id, name, value);
+  for (const seq of parkedFor(tx, run.id, name)) {
+    const task = findBySeq(tx, seq)!;
+    receive(tx, task, name, value);
+    takeOut(tx, task);
+    returnToLine(tx, task, { delay: 0 });
+    // It had outlived its time-to-live, which ended the run.
+    if (tx.batch.endedRuns.includes(run.id)) break;
+  }
+  return { kept: true, state: stateOfRun(knownRun(tx, id)) };
 }
