@@ -53,7 +53,7 @@ const demo = spawn(process.execPath, [
   "--rate",
   "30",
   "--workers",
-  "2",
+  "3",
 ]);
 const ended = once(demo, "exit");
 const browser = await launch();

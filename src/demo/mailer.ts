@@ -1,7 +1,7 @@
 import { Reject } from "../core/control.ts";
 import type { Role } from "./role.ts";
 import { nap } from "./nap.ts";
-import { emails } from "./shop.ts";
+import { emails, MAIL_CONNECTIONS } from "./shop.ts";
 
 /** A process that sends emails. Some emails fail once, some can never be sent, and now and then one ends the process. */
 export const sendMail: Role = (dibs, { name }) => {
@@ -16,7 +16,7 @@ export const sendMail: Role = (dibs, { name }) => {
       if (trouble === "huge" && task.attempt === 1) process.kill(process.pid, "SIGKILL");
       return { sent: true, ms };
     },
-    { name, concurrency: 10 },
+    { name, concurrency: MAIL_CONNECTIONS },
   );
   return { ready: worker.ready, stop: () => worker.stop({ timeout: "2s" }) };
 };

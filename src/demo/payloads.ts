@@ -1,5 +1,13 @@
 import { around, between, chance, pick } from "./random.ts";
-import type { Delivery, Email, Invoice, Order, Prompt, Question } from "./shop.ts";
+import {
+  type Delivery,
+  type Email,
+  type Invoice,
+  MAIL_CONNECTIONS,
+  type Order,
+  type Prompt,
+  type Question,
+} from "./shop.ts";
 
 /** What the demo's tasks contain. producer.ts adds them. */
 const PEOPLE = [
@@ -35,11 +43,15 @@ const TROUBLES = [
   { trouble: "huge", perSecond: 1 / 45, atMost: 0.002 },
 ] as const;
 
+/** What one mailer can send, as a share of the rate: three of them keep up on average, and fall behind in a wave. */
+const SHARE_OF_A_MAILER = 0.4;
+
 /** @param rate emails per second: the more there are, the faster each is sent */
 export function makeEmail(rate: number): Email {
   const [template, subject] = pick(MAILS);
   const to = `${pick(PEOPLE)}.${between(1, 999)}@${pick(DOMAINS)}`;
-  const email = { to, subject, template, ms: around(Math.min(400, Math.max(20, 8_000 / rate))) };
+  const usual = (1_000 * MAIL_CONNECTIONS) / (SHARE_OF_A_MAILER * rate);
+  const email = { to, subject, template, ms: around(Math.min(600, Math.max(2, usual))) };
   const found = TROUBLES.find(({ perSecond, atMost }) => chance(Math.min(atMost, perSecond / rate)));
   return found ? { ...email, trouble: found.trouble } : email;
 }

@@ -10,6 +10,8 @@ import { completions, emails, exports, invoices, ORDER_TOPICS, research, webhook
 /** The process that adds work: emails at the rate that was asked for, the rest of the shop at its own pace. */
 const EMAIL_TICK_MS = 100;
 const SHOP_TICK_MS = 500;
+/** From one wave of emails to the next. */
+const TIDE_MS = 24_000;
 /** After a pause (a full queue, a server that restarts), this much is made up for. */
 const MOST_DEBT_MS = 1_000;
 /** One call must stay below the size of a frame. */
@@ -46,7 +48,7 @@ function ignorePassing(error: unknown): void {
 }
 
 async function addEmails(dibs: Dibs, { rate }: Settings, elapsed: number): Promise<void> {
-  for (let left = arrivals(rate * elapsed); left > 0; left -= MOST_PER_CALL) {
+  for (let left = arrivals(rate * tide() * elapsed); left > 0; left -= MOST_PER_CALL) {
     await dibs.queue(emails).addMany(
       Array.from({ length: Math.min(left, MOST_PER_CALL) }, () => ({
         data: makeEmail(rate),
@@ -77,6 +79,11 @@ async function addOther(dibs: Dibs, elapsed: number): Promise<void> {
   many(0.12, () => definePipeline(dibs).add({ title: `Week ${between(1, 52)}`, sections: between(2, 5) }));
   const outcomes = await Promise.allSettled(adds);
   for (const outcome of outcomes) if (outcome.status === "rejected") ignorePassing(outcome.reason);
+}
+
+/** Emails come in waves, 0.6 to 1.4 times the rate, so that the line grows and is worked off again. */
+function tide(): number {
+  return 1 + 0.4 * Math.sin((2 * Math.PI * Date.now()) / TIDE_MS);
 }
 
 /** True for `busy` of every `period` seconds: a square wave. */

@@ -54,6 +54,9 @@ export const emails = defineQueue<Email, { sent: true; ms: number }>("emails", {
   maxDepth: 100_000,
 });
 
+/** Emails that a mailer sends at once. */
+export const MAIL_CONNECTIONS = 4;
+
 /** Its pool grows and shrinks, because questions arrive in waves. */
 export const research = defineQueue<Question, { answer: string; pages: number }>("research", {
   ...{ maxAttempts: 3, timeout: "2m", retention },

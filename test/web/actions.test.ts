@@ -135,6 +135,44 @@ describe.skipIf(why !== undefined)(`the page's actions${why === undefined ? "" :
     expectCalm(opened);
   });
 
+  test("dead letters by worker are titled by its name, and by error with the parts that vary", async () => {
+    const { dibs, url } = await servePage();
+    const queue = dibs.queue("mails", { maxAttempts: 1 });
+    await queue.addMany([{ data: 1 }, { data: 2 }]);
+    for (const claim of await queue.claim({ max: 2, worker: "mailer-1" }))
+      await claim.reject(new Error(`timeout after ${1_000 + Number(claim.data)} ms`));
+    const opened = await visit(`${url}/dead`);
+    const { page } = opened;
+    await shows(page, ".inbox-item", /Error: timeout after/);
+    await page.locator(".inbox-item .varies").first().waitFor();
+    await shows(page, ".sample", /timeout after 100\d ms/);
+    await page.getByRole("button", { name: "By worker" }).click();
+    await shows(page, ".inbox-item", "mailer-1");
+    expectCalm(opened);
+  });
+
+  test("axe-core finds nothing serious in the dialogs of signals, schedules and bulk jobs", async () => {
+    const { dibs, url } = await servePage();
+    const worker = dibs.queue("mails").work((task) => task.waitFor("approval"));
+    onTestFinished(() => worker.stop());
+    const { id } = await dibs.queue("mails").add(1);
+    await dibs.queue("letters", { maxAttempts: 1 }).add(1);
+    for (const claim of await dibs.queue("letters").claim()) await claim.reject(new Error("no"));
+    await dibs.schedule("nightly", { cron: "0 3 * * *" }, { queue: "mails", data: 1 }).ready;
+    for (const [path, button] of [
+      [`/tasks/${id}`, "Send signal"],
+      ["/schedules", "Fire now"],
+      ["/dead", "Discard 1 task"],
+      ["/tasks?q=state:parked", "Cancel all that match"],
+    ] as const) {
+      const opened = await visit(url + path, { colorScheme: path === "/dead" ? "dark" : "light" });
+      await opened.page.getByRole("button", { name: button }).click();
+      await opened.page.getByRole("dialog").waitFor();
+      await expectAccessible(opened.page);
+      expectCalm(opened);
+    }
+  });
+
   test("an empty store shows the first page, and axe-core finds nothing serious in it", async () => {
     const { url } = await servePage();
     const opened = await visit(url);

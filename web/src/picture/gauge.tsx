@@ -12,7 +12,8 @@ export function Gauge({ frame }: { frame: QueueFrame }) {
   return (
     <div class="gauge">
       <span class="gauge-number">
-        <b>{showRate(throughput)}</b> of {showRate(arrival)} tasks/s
+        <b>{showRate(throughput)}</b>
+        {throughput > arrival ? ` tasks/s, ${showRate(arrival)} arrive` : ` of ${showRate(arrival)} tasks/s`}
       </span>
       <div
         class="meter"

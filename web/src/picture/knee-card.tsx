@@ -1,18 +1,19 @@
 import type { QueueFrame } from "../api/contract.ts";
 import { countOf, showRate } from "../format/number.ts";
 import { plotKnee } from "./knee.ts";
-import { verdictOf } from "./verdict.ts";
+import { ratesOf, verdictOf } from "./verdict.ts";
 
 /** Throughput by workers with what was observed, and the verdict as a sentence. */
 export function KneeCard({ frame }: { frame: QueueFrame }) {
-  const { advice, flow, knee, workers, moreWorkers } = frame;
+  const { advice, stats, knee, workers, moreWorkers } = frame;
+  const { arrivals } = advice.knee;
   const count = workers.filter(({ state }) => state !== "lost").length + moreWorkers;
   const plot = plotKnee({
-    ...{ ratePerWorker: advice.knee.ratePerWorker, arrivals: flow.addedPerSecond, workers: count },
-    ...{ throughput: flow.donePerSecond, observed: knee },
+    ...{ ratePerWorker: advice.knee.ratePerWorker, arrivals, workers: count },
+    ...{ throughput: stats.rates.donePerSecond, observed: knee },
   });
   const { sentence, detail } = verdictOf(frame, count);
-  const summary = `${countOf(count, "worker")} do ${showRate(flow.donePerSecond)} of ${showRate(flow.addedPerSecond)} tasks/s`;
+  const summary = `${countOf(count, "worker")}: ${ratesOf(frame)}`;
   return (
     <section class="card">
       <h3>Throughput by workers</h3>
@@ -27,7 +28,7 @@ export function KneeCard({ frame }: { frame: QueueFrame }) {
           stroke-dasharray="2 4"
         />
         <text x={plot.right} y={plot.arrivalY - 6} text-anchor="end">
-          arrival {showRate(flow.addedPerSecond)}/s
+          arrival {showRate(arrivals)}/s
         </text>
         {plot.line && (
           <path d={plot.line} fill="none" stroke="var(--accent)" stroke-width="2" stroke-linejoin="round" />

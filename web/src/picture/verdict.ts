@@ -5,9 +5,9 @@ import { countOf, showRate } from "../format/number.ts";
 import { gateOf } from "./gate.ts";
 
 export function verdictOf(frame: QueueFrame, workers: number): { sentence: string; detail: string } {
-  const { advice, flow, stats, now } = frame;
+  const { advice, stats, now } = frame;
   const { needed } = advice.workers;
-  const detail = `${showRate(flow.donePerSecond)} of ${showRate(flow.addedPerSecond)} tasks/s with ${countOf(workers, "worker")}`;
+  const detail = `${ratesOf(frame)} in the last minute, with ${countOf(workers, "worker")}`;
   if (stats.paused) return { sentence: "The queue is paused: no task starts.", detail };
   const gate = gateOf(stats.heldBack, now);
   switch (advice.verdict) {
@@ -29,9 +29,24 @@ export function verdictOf(frame: QueueFrame, workers: number): { sentence: strin
           sentence: "No worker is connected: nothing starts.",
           detail: "Start one: dibs work QUEUE -- COMMAND",
         };
-      const more = needed === null ? null : Math.max(1, needed - workers);
-      const fix = more === null ? "." : more > 0 ? `: ${more} more would keep up.` : ".";
-      return { sentence: `Workers are the bottleneck${fix}`, detail };
+      if (needed === null) return { sentence: "Workers are the bottleneck.", detail };
+      if (needed > workers)
+        return {
+          sentence: `Workers are the bottleneck: ${needed - workers} more would keep up.`,
+          detail: `${detail}.`,
+        };
+      return {
+        sentence: `${countOf(workers, "worker")} ${workers === 1 ? "is" : "are"} busy, and enough on average.`,
+        detail: `${detail}.`,
+      };
     }
   }
+}
+
+/** As the verdict saw them: over a minute, so that a short wave of tasks does not contradict it. */
+export function ratesOf({ advice, stats }: QueueFrame): string {
+  const [done, arrivals] = [stats.rates.donePerSecond, advice.knee.arrivals];
+  return done > arrivals
+    ? `${showRate(done)} tasks/s done, ${showRate(arrivals)} arrived`
+    : `${showRate(done)} of ${showRate(arrivals)} tasks/s`;
 }

@@ -3,8 +3,8 @@
 import { call } from "../../api/call.ts";
 import type { FoundTask } from "../../api/contract.ts";
 import { showCount, showExact } from "../../format/number.ts";
-import { workerName } from "../../format/worker.ts";
 import { useResource } from "../../store/resource.ts";
+import { titleOf } from "./group-title.tsx";
 
 /** Headers that are counted, values that are asked for, and values of each that are shown. */
 const MOST_HEADERS = 3;
@@ -43,7 +43,7 @@ function counted(queue: string, signal: AbortSignal) {
     // Instances of a worker that was started again share its name.
     const counts = new Map<string, number>();
     for (const { pattern, count } of patterns) {
-      const name = isWorker ? workerName(pattern) : pattern === "" ? "without it" : pattern;
+      const name = titleOf(pattern, by);
       counts.set(name, (counts.get(name) ?? 0) + count);
     }
     const entries = [...counts].map(([name, count]) => ({ name, count }));

@@ -10,6 +10,7 @@ import { Empty } from "../../ui/empty.tsx";
 import { Loaded } from "../../ui/loaded.tsx";
 import { Fact, PageHead } from "../../ui/page-head.tsx";
 import { GroupDetail } from "./group-detail.tsx";
+import { GroupTitle } from "./group-title.tsx";
 
 export type DeadGroup = DeadOverview["groups"][number];
 
@@ -65,6 +66,7 @@ export function DeadPage() {
                   <GroupItem
                     key={`${group.queue} ${group.pattern}`}
                     group={group}
+                    by={by}
                     isChosen={group === chosen}
                   />
                 ))}
@@ -114,22 +116,21 @@ function Grouping({ by }: { by: string }) {
   );
 }
 
-function GroupItem({ group, isChosen }: { group: DeadGroup; isChosen: boolean }) {
-  const { queue, pattern, count, share, lastAt, sample } = group;
+function GroupItem({ group, by, isChosen }: { group: DeadGroup; by: string; isChosen: boolean }) {
+  const { queue, pattern, count, share, lastAt } = group;
   const { query } = route.value;
   const address = linkTo(["dead"], { ...Object.fromEntries(query), pattern, of: queue });
   return (
     <li>
       <a class="inbox-item" href={address} aria-current={isChosen ? "true" : undefined}>
         <span class="inbox-top">
-          <b class="clip">{sample.error ? sample.error.message : pattern}</b>
+          <b class="clip">
+            <GroupTitle pattern={pattern} by={by} />
+          </b>
           <span class="red">{showCount(count)}</span>
         </span>
         <span class="inbox-top quiet">
-          <span class="clip">
-            {queue}
-            {sample.error && `, ${sample.error.name}`}
-          </span>
+          <span class="clip">{queue}</span>
           <Ago at={lastAt} />
         </span>
         <span class="share" title={`${showShare(share)} of the dead letters of ${queue}`}>

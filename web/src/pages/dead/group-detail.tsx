@@ -16,6 +16,7 @@ import { askForJob } from "../tasks/bulk.tsx";
 import { preview } from "../tasks/search-text.ts";
 import { Breakdown } from "./breakdown.tsx";
 import type { DeadGroup } from "./dead.tsx";
+import { GroupTitle } from "./group-title.tsx";
 import { Trial } from "./trial.tsx";
 
 const LISTED = 200;
@@ -49,11 +50,19 @@ export function GroupDetail({ group, by, reload }: { group: DeadGroup; by: strin
   return (
     <section class="card inbox-detail" aria-label="The chosen kind of failure">
       <div>
-        <h2 class="red">{sample.error ? `${sample.error.name}: ${sample.error.message}` : pattern}</h2>
+        <h2 class={canChoose ? "red" : undefined}>
+          <GroupTitle pattern={pattern} by={by} />
+        </h2>
         <p class="quiet">
           {countOf(count, "task")} of {queue}, {showShare(share)} of its dead letters. First{" "}
           <Instant at={firstAt} />, last <Ago at={lastAt} />.
         </p>
+        {sample.error && sample.error.message !== "" && (
+          <p class="sample">
+            <span class="quiet">For example: </span>
+            {sample.error.message}
+          </p>
+        )}
       </div>
       {mayAct && canChoose && (
         <div class="row">
