@@ -108,14 +108,19 @@ describe("completion", () => {
 
   test("bash completes verbs, and queues of the store", async () => {
     const folder = makeFolder();
-    await dibs(folder, ["add", "emails", "1"]);
+    for (const queue of ["emails", "mail:in", "mail:out"]) await dibs(folder, ["add", queue, "1"]);
     const script = [
       `dibs() { ${process.execPath} ${MAIN} "$@"; }`,
       `eval "$(dibs completion bash)"`,
-      `try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dibs; echo "\${COMPREPLY[*]}"; }`,
-      `try dibs que; try dibs queue show em; try dibs dead ls emails --err`,
+      // Bash's own value. It splits words at colons, and takes what is offered for the part after the last one.
+      `COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:'`,
+      `try() { COMP_LINE="$*"; COMP_POINT=\${#COMP_LINE}; _dibs; echo "\${COMPREPLY[*]}"; }`,
+      `try dibs que; try dibs queue show em; try dibs dead ls emails --err; try dibs work "ma"; try dibs work mail:o`,
+      `try dibs queue show ""`,
     ].join("\n");
     const { stdout } = await promisify(execFile)("bash", ["-c", script], { cwd: folder });
-    expect(stdout).toBe("queue queues\nemails\n--error\n");
+    expect(stdout.split("\n")).toEqual([
+      ...["queue queues", "emails", "--error", "mail:in mail:out", "out", "emails mail:in mail:out", ""],
+    ]);
   });
 });
