@@ -39,10 +39,18 @@ export function realPathOf(path: string, what = "store"): string {
     const folder = realFolderOf(dirname(at));
     if (folder === undefined) return at;
     at = join(folder, basename(at));
-    if (!lstatSync(at, { throwIfNoEntry: false })?.isSymbolicLink()) return at;
+    if (!isLink(at, folder)) return at;
     at = resolve(folder, readlinkSync(at));
   }
   throw invalid(`${path} is a symbolic link that leads to itself. Name another file for the ${what}.`);
+}
+
+function isLink(path: string, folder: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
+  } catch (error) {
+    throw closed(folder, error);
+  }
 }
 
 /** Undefined if there is no such folder: the later write reports that. */
@@ -53,8 +61,16 @@ function realFolderOf(folder: string): string | undefined {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ELOOP") throw invalid(`${folder} is a symbolic link that leads to itself.`);
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
-    throw error;
+    throw closed(folder, error);
   }
+}
+
+function closed(folder: string, error: unknown): unknown {
+  const code = codeOf(error);
+  if (code !== "EACCES" && code !== "EPERM") return error;
+  return invalid(
+    `This user may not open the folder ${folder} (${code}). Name another file, or let this user in: chmod or chown.`,
+  );
 }
 
 /** A device is not a store. A file with two names would have two -wal files, and would lose data or be damaged. */

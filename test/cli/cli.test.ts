@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Writable } from "node:stream";
@@ -218,6 +218,38 @@ test("dibs unhold ends a hold, and prints whether there was one", async () => {
   expect(await dibs(folder, ["unhold", "calls", "--group", "provider"])).toEqual(lifted);
   expect(await dibs(folder, ["unhold", "calls"])).toMatchObject({ stdout: "nothing was held\n" });
   expect(await dibs(folder, ["unhold", "calls", "--json"])).toMatchObject({ stdout: '{"lifted":false}\n' });
+});
+
+describe("a store that this user may not open", () => {
+  // Root may open everything, so the tests of root take another user.
+  const isRoot = process.getuid?.() === 0;
+  const uid = isRoot ? 65_534 : undefined;
+
+  test.each([
+    ["a file of another user", "store.db", /^dibs: This user may not write \S+store\.db \(EACCES\)/],
+    ["a file in a closed folder", "closed/store.db", /^dibs: This user may not open the folder \S+closed \(/],
+    [
+      "a file in a folder of a closed folder",
+      "closed/in/store.db",
+      /^dibs: This user may not open the folder /,
+    ],
+  ])("%s is refused with what to do, whatever the verb", async (_, file, message) => {
+    // The folder for temporary files of a test run is closed to other users.
+    const folder = mkdtempSync("/tmp/dibs-cli-");
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    for (const part of [join(folder, "closed"), join(folder, "closed/in")]) mkdirSync(part);
+    expect(await dibs(folder, ["add", "emails", "1", "--url", file])).toMatchObject({ code: EXIT.done });
+    chmodSync(join(folder, file), isRoot ? 0o600 : 0o400);
+    chmodSync(join(folder, "closed"), isRoot ? 0o700 : 0o000);
+    chmodSync(folder, 0o755);
+    onTestFinished(() => chmodSync(join(folder, "closed"), 0o700));
+    for (const args of [["queues"], ["add", "emails", "2"], ["work", "emails", "--once", "--", "cat"]]) {
+      const options = { env: { DIBS_URL: file }, ...(uid !== undefined && { uid }) };
+      expect(await dibs(folder, args, options)).toMatchObject({
+        ...{ code: EXIT.usage, stdout: "", stderr: expect.stringMatching(message) },
+      });
+    }
+  });
 });
 
 describe("dibs add", () => {

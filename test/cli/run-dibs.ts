@@ -19,10 +19,11 @@ export function makeFolder(): string {
   return folder;
 }
 
-export function start(folder: string, args: string[], env: NodeJS.ProcessEnv = {}) {
+export function start(folder: string, args: string[], env: NodeJS.ProcessEnv = {}, uid?: number) {
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd: folder,
     env: { ...bareEnvironment(), ...env },
+    ...(uid !== undefined && { uid, gid: uid }),
   });
   onTestFinished(() => void child.kill("SIGKILL"));
   return child;
@@ -32,9 +33,9 @@ export function start(folder: string, args: string[], env: NodeJS.ProcessEnv = {
 export async function dibs(
   folder: string,
   args: string[],
-  options: { env?: NodeJS.ProcessEnv; input?: string } = {},
+  options: { env?: NodeJS.ProcessEnv; input?: string; uid?: number } = {},
 ) {
-  const child = start(folder, args, options.env);
+  const child = start(folder, args, options.env, options.uid);
   const text = { stdout: "", stderr: "" };
   child.stdout.setEncoding("utf8").on("data", (part: string) => (text.stdout += part));
   child.stderr.setEncoding("utf8").on("data", (part: string) => (text.stderr += part));
