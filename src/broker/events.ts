@@ -10,9 +10,10 @@ import { RecentEvents } from "./recent-events.ts";
 /** Events per read of the store, and approximately per page. */
 const PAGE = 1_000;
 /**
- * The store is read at most this often, so that the events of many commits form one page. The first read is immediate.
+ * The store is read at most this often, so that the events of many commits form one page: every page costs a read of the
+ * store, and a write to each reader's socket. The first read is immediate.
  */
-const ASK_EVERY_MS = 20;
+const ASK_EVERY_MS = 50;
 /** The store is read at most this often while it only counts events: it can only return how many were missed. */
 const ASK_COUNT_EVERY_MS = 100;
 /**

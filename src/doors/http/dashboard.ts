@@ -1,9 +1,9 @@
 import { z } from "@hono/zod-openapi";
-import { stream } from "hono/streaming";
 import type { BulkAction } from "../../dashboard/contract.ts";
 import { HISTORY_SERIES } from "../../dashboard/contract.ts";
-import { invalid, isDibsError } from "../../core/errors.ts";
+import { invalid } from "../../core/errors.ts";
 import { type App, define, isHead, PROBLEM_RESPONSE } from "./define.ts";
+import { streamParts } from "./part-stream.ts";
 import { NotFound } from "./problem.ts";
 import { inQueue, next, pageQuery, pattern, policy, state, task, wholeNumber } from "./schemas.ts";
 import { shownTask } from "./tasks.ts";
@@ -284,18 +284,6 @@ function live(app: App, { onFailure }: { onFailure: (error: unknown) => void }):
     const stop = new AbortController();
     const signal = AbortSignal.any([stop.signal, context.env.closing]);
     const writes = context.env.desk().live({ queues: rows === "true", queue }, signal);
-    return stream(context, async (out) => {
-      out.onAbort(() => stop.abort());
-      try {
-        for await (const text of writes) {
-          await out.write(text);
-          if (out.aborted) break;
-        }
-      } catch (error) {
-        if (!isDibsError(error) || error.code !== "CLOSED") onFailure(error);
-      } finally {
-        stop.abort();
-      }
-    });
+    return context.body(streamParts(writes, { onEnd: () => stop.abort(), onFailure }));
   });
 }

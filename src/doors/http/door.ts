@@ -1,9 +1,8 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
-import { streamSSE } from "hono/streaming";
 import type { EventPage } from "../../core/event-page.ts";
 import { typeOf } from "../../core/event-text.ts";
-import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
+import { DibsError, invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { isStoreFault } from "../../core/store-fault.ts";
 import { claims } from "./claims.ts";
@@ -11,6 +10,7 @@ import { dashboard } from "./dashboard.ts";
 import { type App, type Env, isHead, PROBLEM_RESPONSE, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
 import { headersOf, NotFound, type Problem, problemOf } from "./problem.ts";
+import { streamParts } from "./part-stream.ts";
 import { pipelines } from "./pipelines.ts";
 import { queues } from "./queues.ts";
 import { pools } from "./pools.ts";
@@ -113,27 +113,24 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
       );
     if (isHead(context)) return context.body(null, 200, { "content-type": "text/event-stream" });
     const stop = new AbortController();
-    const happened = context.env.port.events(AbortSignal.any([stop.signal, context.env.closing]));
-    return streamSSE(context, async (stream) => {
-      stream.onAbort(() => stop.abort());
+    const pages = context.env.port.events(AbortSignal.any([stop.signal, context.env.closing]));
+    const body = streamParts(sentParts(pages), {
+      ...{ onEnd: () => stop.abort(), onFailure },
       // Many proxies cut a stream that is silent for a minute, and a client that is gone is noticed only by writing.
-      const beat = setInterval(() => void stream.write(":\n\n"), readMs / 2).unref();
-      try {
-        // Sent at once, so that the client knows that it is listening.
-        await stream.write(": listening\n\n");
-        for await (const page of happened) {
-          await stream.write(page.derive(sentEvents, sentEvents));
-          if (stream.aborted) break;
-        }
-      } catch (error) {
-        // The store is closing: the stream ends, and its reader reconnects. hono would print any other error.
-        if (!isDibsError(error) || error.code !== "CLOSED") onFailure(error);
-      } finally {
-        clearInterval(beat);
-        stop.abort();
-      }
+      beat: { text: ":\n\n", everyMs: readMs / 2 },
+    });
+    return context.body(body, 200, {
+      ...{ "content-type": "text/event-stream", "cache-control": "no-cache", connection: "keep-alive" },
+      // Otherwise the headers would wait for the first parts.
+      "transfer-encoding": "chunked",
     });
   });
+}
+
+async function* sentParts(pages: AsyncIterable<EventPage>): AsyncGenerator<string | Uint8Array, void, void> {
+  // Sent at once, so that the client knows that it is listening.
+  yield ": listening\n\n";
+  for await (const page of pages) yield page.derive(sentEvents, sentEvents);
 }
 
 /** The events of a page as server-sent events. */

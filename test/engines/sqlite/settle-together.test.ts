@@ -13,6 +13,8 @@ test.each([
   { what: "of groups that take turns", claimAndSettle: claimAndSettleTurns },
   { what: "of groups that take turns, one of them cancelled,", claimAndSettle: claimAndCancelTurns },
   { what: "of runs", claimAndSettle: claimAndSettleRuns },
+  { what: "of two workers", claimAndSettle: claimAsTwoWorkers },
+  { what: "of several attempts", claimAndSettle: claimAfterFailures },
 ])("successes $what settled together come to the same as one by one", ({ claimAndSettle }) => {
   const reading = now();
   const [together, oneByOne] = [false, true].map((isAlone) => {
@@ -132,6 +134,31 @@ function claimAndSettleRuns(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
     fence,
     settlement: { kind: "done", result: "1" },
   }));
+}
+
+/** Added and claimed one after the other. */
+function claimAsTwoWorkers(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
+  run({ verb: "add", tasks: Array.from({ length: 40 }, () => newTask()) });
+  return [...claimAll(run, "v", 20), ...claimAll(run, "w", 20)];
+}
+
+/** The first ten failed before. */
+function claimAfterFailures(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
+  run({ verb: "add", tasks: Array.from({ length: 20 }, () => newTask()) });
+  const error = { name: "Error", message: "no", stack: null };
+  const settlement = { kind: "fail", error, delay: 0 } as const;
+  run(...claimAll(run, "v", 10).map((op) => ({ ...op, settlement })));
+  run({ verb: "housekeep" });
+  return [...claimAll(run, "w", 10), ...claimAll(run, "w", 10)];
+}
+
+/** The settlements of what is claimed. */
+function claimAll(run: (...ops: Op[]) => unknown[], worker: string, max: number): Op<"settle">[] {
+  const [claimed] = run({ verb: "claim", queues: [QUEUE], max, worker }) as [
+    { ok: { tasks: { id: string; fence: number }[] } },
+  ];
+  const settlement = { kind: "done", result: null } as const;
+  return claimed.ok.tasks.map(({ id, fence }) => ({ verb: "settle", id, fence, settlement }));
 }
 
 function claimAndExchange(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {

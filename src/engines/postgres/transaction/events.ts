@@ -1,3 +1,4 @@
+import { EventWriter } from "../../../core/event-text.ts";
 import type { DibsEvent } from "../../../core/events.ts";
 import type { EventsAfter } from "../../../engine/engine.ts";
 import { EventAllowance } from "../../../engine/event-allowance.ts";
@@ -34,6 +35,7 @@ export class Events {
   listeners = 0;
   readonly #tx: Tx;
   readonly #allowance = new EventAllowance();
+  readonly #writer = new EventWriter();
   #rows: Row[] = [];
   /** Events announced by this transaction and not yet sent to the server, written or skipped. */
   #count = 0;
@@ -51,7 +53,7 @@ export class Events {
     if (!row || row.n !== n - 1 || row.texts.length === EVENTS_PER_ROW)
       this.#rows.push((row = { n, texts: [] }));
     row.n = n;
-    row.texts.push(JSON.stringify(event));
+    row.texts.push(this.#writer.textOf(event));
   }
 
   /** Counts so many events if the next one would not be written, and returns whether it did. Callers with many events ask first. */

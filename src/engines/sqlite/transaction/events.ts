@@ -1,3 +1,4 @@
+import { EventWriter } from "../../../core/event-text.ts";
 import type { DibsEvent } from "../../../core/events.ts";
 import type { EventsAfter } from "../../../engine/engine.ts";
 import { EventAllowance } from "../../../engine/event-allowance.ts";
@@ -21,6 +22,7 @@ export class Events {
   /** The number of the last one. */
   #last = 0;
   readonly #allowance = new EventAllowance();
+  readonly #writer = new EventWriter();
 
   constructor(tx: Tx) {
     this.#tx = tx;
@@ -31,7 +33,7 @@ export class Events {
     const n = ++tx.event;
     if (!this.#allowance.take(tx.awake, event.type)) return;
     if (this.#texts.length === EVENTS_PER_ROW || n !== this.#last + 1) this.write();
-    this.#texts.push(JSON.stringify(event));
+    this.#texts.push(this.#writer.textOf(event));
     this.#last = n;
   }
 

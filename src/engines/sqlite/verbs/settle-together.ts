@@ -95,26 +95,41 @@ function endTogether(tx: Tx, successes: readonly Success[]): void {
   );
 }
 
-type EndedRow = [task: number, queue: number, worker: string, attempt: number, createdAt: number];
-
-const ENDED = sized(
-  `SELECT ended.task, ended.queue, ended.worker, ended.attempt, task.created_at FROM (VALUES `,
-  () => `(?)`,
-  `) CROSS JOIN ended ON ended.task = column1 CROSS JOIN task ON task.seq = column1`,
-);
-
 /** In the order in which they were settled. */
 function announceDone(tx: Tx, successes: readonly Success[]): void {
   if (tx.listeners === 0 || tx.events.skip(successes.length)) return;
-  for (const chunk of chunks(successes)) {
-    const seqs = chunk.map(({ seq }) => seq);
-    const ends = new Map(tx.rows<EndedRow>(ENDED(chunk.length), ...seqs).map((row) => [row[0], row]));
-    for (const seq of seqs) {
-      const [, queue, worker, attempt, createdAt] = ends.get(seq)!;
-      const about = { queue: tx.queues.of(queue).name, taskId: tx.id(createdAt, seq), worker, attempt };
-      tx.announce({ type: "task.done", at: tx.now, ...about });
-    }
+  const endOf = endsOf(tx, successes);
+  for (const { op, seq } of successes) {
+    const [queue, worker, attempt] = endOf(seq);
+    const about = { queue: tx.queues.of(queue).name, taskId: op.id, worker, attempt };
+    tx.announce({ type: "task.done", at: tx.now, ...about });
   }
+}
+
+type End = [queue: number, worker: string, attempt: number];
+
+const COMMON_END = `
+  SELECT max(queue), max(worker), max(attempt) FROM ended WHERE task BETWEEN ? AND ?
+  HAVING count(*) = ? AND min(queue) = max(queue) AND min(worker) = max(worker) AND min(attempt) = max(attempt)`;
+const ENDED = sized(
+  `SELECT ended.queue, ended.worker, ended.attempt, ended.task FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN ended ON ended.task = column1`,
+);
+
+/** Tasks that were added one after the other mostly have the same end: one row instead of one for each. */
+function endsOf(tx: Tx, successes: readonly Success[]): (seq: number) => End {
+  const seqs = successes.map(({ seq }) => seq);
+  const [first, last] = [Math.min(...seqs), Math.max(...seqs)];
+  if (last - first + 1 === seqs.length) {
+    const [common] = tx.rows<End>(COMMON_END, first, last, seqs.length);
+    if (common) return () => common;
+  }
+  const ends = new Map<number, End>();
+  for (const chunk of chunks(seqs))
+    for (const row of tx.rows<[...End, task: number]>(ENDED(chunk.length), ...chunk))
+      ends.set(row[3], [row[0], row[1], row[2]]);
+  return (seq) => ends.get(seq)!;
 }
 
 /** Fewer are not worth three statements. */
