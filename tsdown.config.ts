@@ -2,19 +2,18 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { defineConfig, type Rolldown } from "tsdown";
 
 /**
- * The sources name a thread's file as it is when they run unbuilt: `new URL("./thread.ts", import.meta.url)`. This
- * builds that file too, and gives it its built name there.
+ * The sources name the file of a thread or a process as it is when they run unbuilt: `ownFile("./thread.ts",
+ * import.meta.url)`. This builds that file too, as `dist/dibs-thread.js`, and gives it its built name there.
  */
 const threads: Rolldown.Plugin = {
   name: "threads",
   transform(code, importer) {
-    return code.replaceAll(
-      /new URL\(\s*"(\.{1,2}\/[^"]+)\.ts",\s*import\.meta\.url,?\s*\)/g,
-      (_, path: string) => {
-        const id = fileURLToPath(new URL(`${path}.ts`, pathToFileURL(importer)));
-        return `new URL(import.meta.ROLLUP_FILE_URL_${this.emitFile({ type: "chunk", id })})`;
-      },
-    );
+    return code.replaceAll(/ownFile\("\.\/([\w-]+)\.ts"/g, (_, name: string) => {
+      const id = fileURLToPath(new URL(`./${name}.ts`, pathToFileURL(importer)));
+      const fileName = `dibs-${name}.js`;
+      this.emitFile({ type: "chunk", id, fileName });
+      return `ownFile("./${fileName}"`;
+    });
   },
 };
 

@@ -22,6 +22,8 @@ interface Row {
 /** A file's row is the most exact one: its own path before its folder, its folder before `engines/*`. */
 const TABLE: Record<string, Row> = {
   core: { folders: [], node: false, types: ["@standard-schema/spec"] },
+  // Every layer has files that run as a thread or a process.
+  "core/own-files.ts": { folders: ["core"], node: true },
   // Cron and time zones: producers, brokers and doors check and compute them with the same code.
   "core/calendar.ts": { folders: [], node: false, packages: ["croner"] },
   engine: { folders: ["core"], node: true },
@@ -104,6 +106,9 @@ const WEB = {
   types: ["core", "protocol", "pools", "dashboard"],
 };
 
+/** The one that may import package.json, which the build puts into the bundle. */
+const VERSION_FILE = "core/package-version.ts";
+
 /** Files that are left out of the published package, so nothing in it may import them. */
 const UNPUBLISHED = /\.test(-d)?\.ts$/;
 
@@ -179,6 +184,7 @@ function judgeFile(
   typeOnly: boolean,
 ): string | undefined {
   const target = posix.join(posix.dirname(path), imported);
+  if (path === VERSION_FILE && target === "../package.json") return undefined;
   if (target.startsWith("..")) return "it lies outside src and is not in the published package";
   if (!/\.(ts|json)$/.test(target)) return "Node runs the sources as they are, so the path must end in .ts";
   if (UNPUBLISHED.test(target) && !UNPUBLISHED.test(path)) return "it is not in the published package";
@@ -247,17 +253,19 @@ function findImports(file: string, source: string): Import[] {
     if (node?.type !== "Literal" || typeof node.value !== "string") return;
     found.push({ imported: node.value, line: source.slice(0, node.start).split("\n").length, typeOnly });
   };
+  /** new URL("./thread.ts", import.meta.url), or ownFile("./thread.ts", import.meta.url) */
+  const noteAddress = (name: string, { callee, arguments: [path, base] }: Called) => {
+    if (callee.type !== "Identifier" || callee.name !== name || path === undefined) return;
+    if (base?.type === "MemberExpression" && base.object.type === "MetaProperty") note(path, false);
+  };
   new Visitor({
     ImportDeclaration: (node) => note(node.source, importsOnlyTypes(node)),
     ExportNamedDeclaration: (node) => note(node.source, node.exportKind === "type"),
     ExportAllDeclaration: (node) => note(node.source, node.exportKind === "type"),
     ImportExpression: (node) => note(node.source, false),
     TSImportType: (node) => note(node.source, true),
-    NewExpression: ({ callee, arguments: [path, base] }) => {
-      // new URL("./thread.ts", import.meta.url)
-      if (callee.type !== "Identifier" || callee.name !== "URL" || path === undefined) return;
-      if (base?.type === "MemberExpression" && base.object.type === "MetaProperty") note(path, false);
-    },
+    NewExpression: (node) => noteAddress("URL", node),
+    CallExpression: (node) => noteAddress("ownFile", node),
   }).visit(program);
   return found;
 }
@@ -269,6 +277,7 @@ function importsOnlyTypes({ importKind, specifiers }: ImportDeclaration): boolea
   return areTypes.length > 0 && areTypes.every(Boolean);
 }
 
+type Called = Parameters<NonNullable<VisitorObject["NewExpression" | "CallExpression"]>>[0];
 type ImportDeclaration = Parameters<NonNullable<VisitorObject["ImportDeclaration"]>>[0];
 type VisitorObject = ConstructorParameters<typeof Visitor>[0];
 

@@ -154,6 +154,17 @@ async function openEngine(address: string, options: OpenOptions, { measure, isBr
     return openMemory({ clock: clock ?? systemClock });
   }
   const { openSqlite } = await import("../engines/sqlite/engine.ts");
-  const given = { ...(clock && { clock }), ...(isBrief && { isBrief }) };
-  return openSqlite({ path: filePathOf(address), durability, create, ...given });
+  const { threadsOfProcess } = await import("../engines/sqlite/thread/store-threads.ts");
+  const given = {
+    ...(clock && { clock }),
+    ...(isBrief && { isBrief }),
+    ...(logger && { logger }),
+  };
+  return openSqlite({
+    path: filePathOf(address),
+    durability,
+    create,
+    threads: threadsOfProcess(),
+    ...given,
+  });
 }

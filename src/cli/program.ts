@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { readVersion } from "../server/version.ts";
+import { VERSION } from "../core/package-version.ts";
 import { describeExits } from "./exit.ts";
 import { runCommand } from "./run.ts";
 import { loadVerb, VERBS } from "./verbs.ts";
@@ -10,7 +10,7 @@ import { loadVerb, VERBS } from "./verbs.ts";
  */
 export async function buildProgram(args: readonly string[]): Promise<Command> {
   const program = new Command("dibs")
-    .version(readVersion(), "-v, --version", "print the version")
+    .version(VERSION, "-v, --version", "print the version")
     .description("First to call it gets it: a work queue for agents and background work")
     .showHelpAfterError("(see --help)")
     .addHelpText("after", `\nExit codes: ${describeExits()}`);

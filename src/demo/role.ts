@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { Dibs } from "../api/dibs.ts";
+import { ownFile } from "../core/own-files.ts";
 
 /** What a process of the demo does. child.ts runs it. */
 export type Role = (dibs: Dibs, context: Context) => { ready?: Promise<unknown>; stop(): Promise<unknown> };
@@ -22,5 +23,5 @@ export type RoleName = "producer" | "mailer" | "agents" | "operator" | "research
 
 /** The program of a process with this role. */
 export function commandOf(role: RoleName, name: string = role): [program: string, ...args: string[]] {
-  return [process.execPath, fileURLToPath(new URL("./child.ts", import.meta.url)), role, name];
+  return [process.execPath, fileURLToPath(ownFile("./child.ts", import.meta.url)), role, name];
 }

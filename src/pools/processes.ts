@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { hostname } from "node:os";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { ownFile } from "../core/own-files.ts";
 import type { WorkerRecord } from "../core/task.ts";
 import type { Actuator } from "./actuator.ts";
 import { Crashes } from "./crashes.ts";
@@ -142,7 +143,7 @@ export class LocalProcesses implements Actuator {
   }
 
   #startLauncher(): ChildProcess {
-    const file = fileURLToPath(new URL("./launcher.ts", import.meta.url));
+    const file = fileURLToPath(ownFile("./launcher.ts", import.meta.url));
     const launcher = spawn(process.execPath, [file], {
       // Detached: Ctrl-C in a terminal goes to the supervisor only.
       detached: true,

@@ -6,7 +6,7 @@ import { NotStarted, type Running } from "./launch.ts";
 import { NodeHost } from "./node-host.ts";
 import { PerlHost } from "./perl-host.ts";
 
-/** A process that starts programs for this one: a small one does that faster (launcher.ts, perl-launcher.ts). */
+/** A process that starts programs for this one: a small one does that faster (node-launcher.ts, perl-launcher.ts). */
 export interface Launcher {
   /** Programs that run now. */
   readonly active: number;

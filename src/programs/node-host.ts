@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { ownFile } from "../core/own-files.ts";
 import type { HostOptions, ProgramStart } from "./host.ts";
 import { type Ended, NotStarted, type Running } from "./launch.ts";
 import type { FromLauncher, ToLauncher } from "./launcher-messages.ts";
@@ -14,7 +15,7 @@ export class NodeHost implements Launcher {
 
   constructor(options: HostOptions, passesErrors: boolean) {
     const { command, folder, killAfter } = options;
-    this.#launcher = fork(fileURLToPath(new URL("./launcher.ts", import.meta.url)), {
+    this.#launcher = fork(fileURLToPath(ownFile("./node-launcher.ts", import.meta.url)), {
       env: options.env,
       execArgv: LEAN,
       serialization: "advanced",

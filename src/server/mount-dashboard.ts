@@ -11,7 +11,7 @@ import { HttpRefusal, NotFound, problemOf, UnknownToken } from "../doors/http/pr
 import { deskFor } from "./desks.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { EVERYTHING, Grant, parseScope, type Scope } from "./scopes.ts";
-import { readVersion } from "./version.ts";
+import { VERSION } from "../core/package-version.ts";
 import { webLoader } from "./web-folder.ts";
 
 export type { AdminAction } from "./guard.ts";
@@ -63,7 +63,7 @@ export function dashboard(dibs: Dibs, options: DashboardOptions): DashboardHandl
   const { authorize, prefix, readOnly, onAction } = check(options);
   const store = dibs.port;
   const board = new Dashboard({
-    ...{ store, logger: SILENT, version: readVersion(), storeName: null, engine: null },
+    ...{ store, logger: SILENT, version: VERSION, storeName: null, engine: null },
   });
   const audit = (action: AdminAction): void => {
     board.audit.add({ at: Math.floor(store.clock.read().wall), ...action });

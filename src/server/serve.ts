@@ -22,7 +22,7 @@ import { Server } from "./server.ts";
 import type { ServerOptions } from "./options.ts";
 import { Tokens, tokensPathOf } from "./tokens.ts";
 import { webLoader } from "./web-folder.ts";
-import { readVersion } from "./version.ts";
+import { VERSION } from "../core/package-version.ts";
 
 export interface Serving {
   /** Lets the dashboard change the pace of a demo that was started next to the server. */
@@ -133,7 +133,7 @@ const ENGINES: Record<ReturnType<typeof kindOf>, Me["engine"]> = {
 function createDashboard(config: Config, store: Port, logger: Logger, url: () => string): Dashboard {
   const kind = kindOf(config.url);
   return new Dashboard({
-    ...{ store, logger, version: readVersion() },
+    ...{ store, logger, version: VERSION },
     storeName: kind === "file" ? basename(config.url) : withoutSecrets(config.url),
     engine: ENGINES[kind],
     // Loaded only here: most servers never have the demo's traffic.

@@ -1,30 +1,29 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { ownFile } from "../core/own-files.ts";
 import { WebFiles } from "./web-files.ts";
 
-/** Of a built package: `dist/web`. The file that this is bundled into is in `dist`, or in a folder of it. */
-const BUILT = ["./web/", "../web/"];
 /** In a clone, where sources run as they are, the page is built on first use. Not imported: it is not published. */
 const BUILDER = "../../scripts/build-web.ts";
 
-/** Loads the page once, on first use. Undefined: there is none, and the server has only its interfaces. */
-export function webLoader(): () => Promise<WebFiles | undefined> {
-  let loading: Promise<WebFiles | undefined> | undefined;
+/** Loads the page once, on first use. Throws at once if the program is a bundle that has lost it. */
+export function webLoader(): () => Promise<WebFiles> {
+  const find = findFolder();
+  let loading: Promise<WebFiles> | undefined;
   return () => {
-    loading ??= findFolder().then((folder) => (folder === undefined ? undefined : WebFiles.load(folder)));
+    loading ??= find().then((folder) => WebFiles.load(folder));
     // The next request tries again.
     loading.catch(() => (loading = undefined));
     return loading;
   };
 }
 
-async function findFolder(): Promise<string | undefined> {
-  const builder = new URL(BUILDER, import.meta.url).href;
-  if (import.meta.url.endsWith(".ts") && existsSync(fileURLToPath(builder))) {
-    const { buildWeb } = (await import(builder)) as { buildWeb: () => Promise<string> };
-    return buildWeb();
+function findFolder(): () => Promise<string> {
+  const code = import.meta.url as string | undefined;
+  const builder = code?.endsWith(".ts") ? new URL(BUILDER, code) : undefined;
+  if (builder && existsSync(builder)) {
+    return async () => ((await import(builder.href)) as { buildWeb: () => Promise<string> }).buildWeb();
   }
-  return BUILT.map((place) => fileURLToPath(new URL(place, import.meta.url))).find((folder) =>
-    existsSync(`${folder}index.html`),
-  );
+  const folder = fileURLToPath(new URL(".", ownFile("./web/index.html", code)));
+  return async () => folder;
 }

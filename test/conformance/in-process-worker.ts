@@ -1,9 +1,14 @@
-import { InProcess } from "../../src/engines/sqlite/thread/in-process.ts";
-import type { ThreadData } from "../../src/engines/sqlite/thread/messages.ts";
+import { EventEmitter } from "node:events";
+import { END, type OpenStore } from "../../src/engines/sqlite/thread/messages.ts";
+import { serve } from "../../src/engines/sqlite/thread/thread.ts";
 
-/** Replaces a store's thread: the same messages, copied in the same way, without the start time of a thread. */
-export class InProcessWorker extends InProcess {
-  constructor(_file: URL, { workerData }: { workerData: ThreadData }) {
-    super(structuredClone(workerData));
+/** Stands in for a Worker with the file of a store's thread: its stores run here, and block the caller. */
+export class InProcessWorker extends EventEmitter<{ exit: []; error: [Error] }> {
+  postMessage(request: OpenStore | typeof END): void {
+    if (request === END) setImmediate(() => this.emit("exit"));
+    else serve(request.port, request.data);
   }
+
+  ref(): void {}
+  unref(): void {}
 }

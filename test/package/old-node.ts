@@ -37,8 +37,8 @@ export function checkRefusals(node: string, version: string, project: string): v
     [["-e", IMPORT("dibs")], { status: 0, stdout: `UNSUPPORTED ${sentence}` }],
     [["-e", IMPORT("dibs/dashboard")], { status: 0, stdout: `UNSUPPORTED ${sentence}` }],
     [["-e", IMPORT("dibs/testing")], { status: 0, stdout: `UNSUPPORTED ${sentence}` }],
-    [["-e", THREAD(join(dist, "thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],
-    [["-e", THREAD(join(dist, "heartbeat-thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],
+    [["-e", THREAD(join(dist, "dibs-thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],
+    [["-e", THREAD(join(dist, "dibs-heartbeat-thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],
     ...[["--version"], ["queues"], ["serve"]].map((args): [string[], Partial<ReturnType<typeof run>>] => [
       [join(dist, "cli/main.js"), ...args],
       { status: 1, stdout: "", stderr: `dibs: ${sentence}` },

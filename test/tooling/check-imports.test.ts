@@ -64,7 +64,8 @@ describe("the import table refuses", () => {
     ["a broker at the front door", "src/index.ts", `export * from "./broker/add.ts"`, "not broker"],
     ["the decision of pools its neighbours", "src/pools/decide.ts", `import "./pool.ts"`, "core, not pools"],
     ["the decision of pools Node", "src/pools/decide.ts", `import "node:os"`, "Node's own modules"],
-    ["a thread elsewhere", "src/api/a.ts", `new URL("../broker/thread.ts", import.meta.url)`, "not broker"],
+    ["a thread elsewhere", "src/api/a.ts", `ownFile("../broker/thread.ts", import.meta.url)`, "not broker"],
+    ["a file elsewhere", "src/api/a.ts", `new URL("../broker/thread.ts", import.meta.url)`, "not broker"],
     [
       "a file that is not published",
       "src/engine/engine.ts",

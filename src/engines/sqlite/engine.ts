@@ -1,11 +1,13 @@
 import type { Clock } from "../../core/clock.ts";
+import { type Logger, SILENT } from "../../core/logger.ts";
 import { type Engine, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
 import type { Hint } from "../../engine/hint.ts";
 import { realPathOf } from "../../engine/real-file.ts";
 import { HeartbeatTimer } from "../../engine/heartbeat-timer.ts";
 import type { ThreadData } from "./thread/messages.ts";
 import type { Durability } from "./connection/journal.ts";
-import { closed, Remote, type StartStore, startThread } from "./thread/remote.ts";
+import { closed, Remote, type StartStore } from "./thread/remote.ts";
+import { StoreThreads } from "./thread/store-threads.ts";
 
 /**
  * The engine on SQLite, for api/open.ts. It sends batches to the writing thread, and slow reads to a reading thread.
@@ -20,6 +22,9 @@ export interface SqliteOptions {
   clock?: Clock;
   /** For a process that makes a few calls, one after the other: no thread is started, and calls block the caller. */
   isBrief?: boolean;
+  /** open() passes those of the process, so that two handles on one file share a thread. Default: threads of its own. */
+  threads?: StoreThreads;
+  logger?: Logger;
 }
 
 /** Opens the file of a store, or creates it unless told not to. Any number of processes may have it open. */
@@ -28,16 +33,35 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
   const path = options.path === ":memory:" ? options.path : realPathOf(options.path);
   const data: ThreadData = { path, durability, create, role: "writer", reading: clock?.read() ?? null };
   const hints = new Hints();
-  const { isBrief = false } = options;
+  const { isBrief = false, threads = new StoreThreads(), logger = SILENT } = options;
+  const onShared = (): void => logger.warn(openAlready(path));
+  const startThread: StartStore = (given) =>
+    threads.open(given, given.role === "writer" ? onShared : undefined);
   const start = isBrief ? await startInProcess() : startThread;
-  const hasReader = !isBrief && path !== ":memory:";
-  return new SqliteEngine(await Remote.open(data, hints.deliver, start), hints, data, hasReader, clock);
+  const writer = await Remote.open(data, hints.deliver, start);
+  const startReader = isBrief || path === ":memory:" ? undefined : startThread;
+  return new SqliteEngine(writer, hints, { data, clock, startReader });
+}
+
+function openAlready(path: string): string {
+  return (
+    `${path} is open in this process already. This store shares its thread, and is otherwise a store of its own, with ` +
+    `workers that continue until it is closed. Open a store once in a process; where modules are loaded again ` +
+    `(hot reload), keep it on globalThis: docs/guides/bundlers-and-frameworks.md shows how.`
+  );
 }
 
 /** Loaded only here: it loads SQLite, which other callers load on the store's thread. */
 async function startInProcess(): Promise<StartStore> {
   const { InProcess } = await import("./thread/in-process.ts");
   return (data) => new InProcess(data);
+}
+
+interface Opened {
+  data: ThreadData;
+  clock: Clock | undefined;
+  /** Undefined: the writer also does slow reads. */
+  startReader: StartStore | undefined;
 }
 
 class SqliteEngine implements Engine {
@@ -47,28 +71,31 @@ class SqliteEngine implements Engine {
   readonly #writer: Remote;
   readonly #hints: Hints;
   readonly #data: ThreadData;
-  readonly #hasReader: boolean;
+  readonly #startReader: StartStore | undefined;
   readonly #clock: Clock | undefined;
   readonly #heart: HeartbeatTimer | undefined;
-  /** Settles when every batch that was sent to the writer is answered. */
+  /** Settles when everything that was sent to the writer is answered. */
   #written: Promise<unknown> = Promise.resolve();
   #reader: Promise<Remote> | undefined;
   readonly #reads = new Set<Promise<unknown>>();
   #closed = false;
 
-  constructor(writer: Remote, hints: Hints, data: ThreadData, hasReader: boolean, clock: Clock | undefined) {
+  constructor(writer: Remote, hints: Hints, { data, clock, startReader }: Opened) {
     this.#writer = writer;
     this.#hints = hints;
     this.#data = data;
-    this.#hasReader = hasReader;
+    this.#startReader = startReader;
     this.address = data.path;
     this.#clock = clock;
     if (!clock) return;
-    const beat = (request: { beat: number[] } | { notices: true }): Promise<boolean> =>
-      writer.care(request, clock.read()).then(
+    const beat = (request: { beat: number[] } | { notices: true }): Promise<boolean> => {
+      const sent = writer.care(request, clock.read()).then(
         () => true,
         () => this.#closed,
       );
+      this.#written = sent;
+      return sent;
+    };
     this.#heart = new HeartbeatTimer(clock.after.bind(clock), (sessions) => beat({ beat: sessions }));
     hints.onForeign = () => void beat({ notices: true });
   }
@@ -86,7 +113,7 @@ class SqliteEngine implements Engine {
   /** `ends` and `steps` are frequent and fast: if the other reads are not slow, they use the writer. */
   #isSlowReading(ops: readonly Op[]): boolean {
     return (
-      this.#hasReader &&
+      this.#startReader !== undefined &&
       ops.every((op) => READING_VERBS.has(op.verb)) &&
       ops.some((op) => op.verb !== "ends" && op.verb !== "steps")
     );
@@ -127,7 +154,7 @@ class SqliteEngine implements Engine {
     const reader = await last?.catch(() => undefined);
     if (reader && !reader.ended) return reader;
     if (this.#reader === last)
-      this.#reader = Remote.open({ ...this.#data, role: "reader" }, () => {}, startThread);
+      this.#reader = Remote.open({ ...this.#data, role: "reader" }, () => {}, this.#startReader!);
     return this.#reader!;
   }
 

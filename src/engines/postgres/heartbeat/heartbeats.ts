@@ -1,6 +1,7 @@
 import { Worker } from "node:worker_threads";
 import type { Conflict } from "../../../core/commit.ts";
 import { startTimer } from "../../../core/clock.ts";
+import { ownFile } from "../../../core/own-files.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import type { ConnectionOptions } from "../connection/connection.ts";
@@ -113,7 +114,7 @@ export class HeartbeatThread implements Heartbeats {
   }
 
   #start(): void {
-    const thread = new Worker(new URL("./heartbeat-thread.ts", import.meta.url), {
+    const thread = new Worker(ownFile("./heartbeat-thread.ts", import.meta.url), {
       workerData: this.#data,
       // Flags of the program, such as --input-type, do not apply to this thread.
       execArgv: [],

@@ -1,3 +1,4 @@
+import type { MessagePort } from "node:worker_threads";
 import type { Reading } from "../../../core/clock.ts";
 import { type DibsError, type ErrorData, errorFrom, isDibsError } from "../../../core/errors.ts";
 import type { Hint } from "../../../engine/hint.ts";
@@ -7,7 +8,19 @@ import type { PackedOps, PackedOutcomes } from "./pack.ts";
 
 /** Messages between the caller's thread (engine.ts) and the store's (thread.ts). Plain data only. */
 
-/** The data with which a thread starts. */
+/** The data of a thread: it runs as many stores as it is asked to open. */
+export const STORE_THREAD = "dibs store";
+
+/** The first request for a store. The others go to its port. */
+export interface OpenStore {
+  data: ThreadData;
+  port: MessagePort;
+}
+
+/** The last message to a thread, which has no store left. */
+export const END = "end";
+
+/** The data with which a store is opened. */
 export interface ThreadData {
   path: string;
   durability: Durability;

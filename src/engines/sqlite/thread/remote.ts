@@ -1,4 +1,4 @@
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import type { Reading } from "../../../core/clock.ts";
 import { DibsError, errorFrom } from "../../../core/errors.ts";
 import type { ClaimOutcome } from "../../../engine/claim-request.ts";
@@ -14,7 +14,7 @@ interface Call {
   reject: (error: Error) => void;
 }
 
-/** What runs the store: a thread, or InProcess. */
+/** What runs the store: a thread (store-threads.ts), or InProcess. */
 export interface StoreWorker extends Pick<Worker, "postMessage" | "ref" | "unref"> {
   on(event: "message", listener: (report: ThreadReport) => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
@@ -22,15 +22,6 @@ export interface StoreWorker extends Pick<Worker, "postMessage" | "ref" | "unref
   once(event: "exit", listener: () => void): unknown;
 }
 export type StartStore = (data: ThreadData) => StoreWorker;
-
-export function startThread(data: ThreadData): StoreWorker {
-  return new Worker(new URL("./thread.ts", import.meta.url), {
-    workerData: data,
-    // Flags of the program, such as --input-type, are not for this thread.
-    execArgv: [],
-    name: `dibs ${data.role}`,
-  });
-}
 
 /**
  * The caller's end of a store's thread.

@@ -8,18 +8,27 @@ import type { Hint } from "../../../engine/hint.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
-import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
+import {
+  type Answer,
+  END,
+  failureOf,
+  type OpenStore,
+  type Report,
+  type Request,
+  STORE_THREAD,
+  type ThreadData,
+} from "./messages.ts";
 import { type PackedOps, packOutcomes, sizeOf, unpackOps } from "./pack.ts";
 import { SqliteStore, CommittedNotSynced } from "../batch/store.ts";
 import { Watch } from "../connection/watch.ts";
 
 /**
- * The thread that runs SQLite, which blocks its thread. While a commit is flushed to disk, the next requests collect in
+ * A store on the thread that runs SQLite, which blocks its thread. While a commit is flushed to disk, the next requests collect in
  * the port; all of them go into one transaction. The writer also sends the heartbeats of the sessions that joined
  * through it, so that a handler which blocks the event loop does not lose its claims. And it watches for commits of
  * other processes.
  */
-class StoreThread {
+class ServedStore {
   readonly #port: MessagePort;
   readonly #data: ThreadData;
   readonly #store: SqliteStore;
@@ -297,7 +306,7 @@ function isEmpty(hint: Hint): boolean {
 /** Opens a store and executes requests as long as the port is open. */
 export function serve(port: MessagePort, data: ThreadData): void {
   try {
-    void new StoreThread(port, data);
+    void new ServedStore(port, data);
     port.postMessage({ opened: true } satisfies Report);
   } catch (error) {
     port.postMessage({ failure: failureOf(error) } satisfies Report);
@@ -305,4 +314,11 @@ export function serve(port: MessagePort, data: ThreadData): void {
   }
 }
 
-if (parentPort) serve(parentPort, workerData as ThreadData);
+// This file is also loaded by in-process.ts, perhaps in a thread of the user.
+if (parentPort && workerData === STORE_THREAD) {
+  const requests = parentPort;
+  requests.on("message", (request: OpenStore | typeof END) => {
+    if (request === END) requests.close();
+    else serve(request.port, request.data);
+  });
+}
