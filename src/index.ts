@@ -6,6 +6,7 @@ export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./ap
 export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/definition.ts";
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
 export { open, type OpenOptions } from "./api/open.ts";
+export type { PostgresPool } from "./core/address.ts";
 export { type PipelineWorker } from "./api/pipeline-worker.ts";
 export {
   type JoinOptions,

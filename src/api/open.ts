@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createBroker } from "../broker/broker.ts";
-import { kindOf, showAddress } from "../core/address.ts";
+import { kindOf, type PostgresPool, showAddress } from "../core/address.ts";
 import { checkCount } from "../core/arguments.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Measured } from "../core/commit.ts";
@@ -39,6 +39,11 @@ export interface OpenOptions {
    * of other processes are then found by the poll, every two seconds.
    */
   listen?: boolean | undefined;
+  /**
+   * PostgreSQL: returns the current password. Called for every connection, so that it may be a token which expires, as
+   * cloud databases have them. Replaces the password of the address or pool.
+   */
+  password?: (() => string | Promise<string>) | undefined;
   /** A dibs server: the token of this client; default DIBS_TOKEN. */
   token?: string | undefined;
   /** For tests: see ManualClock in "dibs/testing". Not with PostgreSQL, which uses its server's clock. */
@@ -47,12 +52,13 @@ export interface OpenOptions {
 
 /**
  * Opens a store: a file (`"work.db"`), a PostgreSQL database (`"postgres://user@host/database"`) for many machines, a dibs
- * server (`"http://127.0.0.1:7411"`), or `":memory:"` for tests. Without an address: DIBS_URL, or ./dibs.db.
+ * server (`"http://127.0.0.1:7411"`), or `":memory:"` for tests. Without an address: DIBS_URL, or ./dibs.db. A `pg.Pool`
+ * stands for the address of its database: dibs connects as it does, with connections of its own.
  */
-export async function open(url?: string, options: OpenOptions = {}): Promise<Dibs> {
+export async function open(url?: string | PostgresPool, options: OpenOptions = {}): Promise<Dibs> {
   checkCount(arguments, "open(url, options)");
   checkObject(options, "The options of open");
-  const known = ["durability", "logger", "poll", "schema", "listen", "create", "token", "clock"];
+  const known = ["durability", "logger", "poll", "schema", "listen", "password", "create", "token", "clock"];
   checkNames(options, known, "open");
   const address = url ?? (process.env["DIBS_URL"] || "./dibs.db");
   const logger = options.logger ?? throttleLogger(STANDARD_ERROR);
@@ -82,13 +88,14 @@ interface Internal {
  * needed: loading all of them would make a process start three times as slowly.
  */
 export async function openPort(
-  address: string,
+  address: string | PostgresPool,
   options: OpenOptions,
   internal: Internal = {},
 ): Promise<Port> {
-  if (kindOf(address) === "server") return openServer(address, options);
+  if (kindOf(address) === "server") return openServer(address as string, options);
   if (options.token !== undefined) {
-    throw invalid(`token is for a dibs server; ${showAddress(address)} is a store that is opened directly.`);
+    const named = typeof address === "string" ? showAddress(address) : "a pool";
+    throw invalid(`token is for a dibs server; ${named} is a store that is opened directly.`);
   }
   const pollEvery = options.poll === undefined ? undefined : parseDuration(options.poll, "poll", 100);
   const engine = await openEngine(address, options, internal);
@@ -97,7 +104,7 @@ export async function openPort(
 }
 
 /** Options that only the server's operator can set. */
-const OF_STORES = ["durability", "poll", "schema", "listen"] as const;
+const OF_STORES = ["durability", "poll", "schema", "listen", "password"] as const;
 
 async function openServer(url: string, options: OpenOptions): Promise<Port> {
   const misplaced = OF_STORES.find((name) => options[name] !== undefined);
@@ -126,26 +133,34 @@ function tokenFromFile(): string | undefined {
   }
 }
 
-async function openEngine(address: string, options: OpenOptions, { measure, isBrief }: Internal) {
-  const { clock, durability = "full", schema, listen, create = true, logger } = options;
+async function openEngine(
+  address: string | PostgresPool,
+  options: OpenOptions,
+  { measure, isBrief }: Internal,
+) {
+  const { clock, durability = "full", schema, listen, password, create = true, logger } = options;
   if (durability !== "full" && durability !== "relaxed") {
     throw invalid(`durability must be "full" or "relaxed"; got ${show(durability)}.`);
   }
   checkBoolean(create, "create");
   const kind = kindOf(address);
+  if (password !== undefined && typeof password !== "function")
+    throw invalid("password is a function that returns the password, or a promise of it.");
   if (kind === "postgres") {
     if (clock) throw invalid("clock cannot be set for PostgreSQL: the store uses its server's clock.");
     const given = {
       ...(schema !== undefined && { schema }),
       ...(listen !== undefined && { listen }),
+      ...(password !== undefined && { password }),
       ...(logger && { logger }),
       ...(measure && { onConflict: measure }),
     };
     const { openPostgres } = await import("../engines/postgres/engine.ts");
     return openPostgres({ url: address, durability, create, ...given });
   }
-  if (schema !== undefined || listen !== undefined) {
-    throw invalid(`schema and listen are for PostgreSQL; ${showAddress(address)} is another kind of store.`);
+  if (schema !== undefined || listen !== undefined || password !== undefined) {
+    const another = `${showAddress(address)} is another kind of store.`;
+    throw invalid(`schema, listen and password are for PostgreSQL; ${another}`);
   }
   if (kind === "memory") {
     if (!create)
@@ -161,7 +176,7 @@ async function openEngine(address: string, options: OpenOptions, { measure, isBr
     ...(logger && { logger }),
   };
   return openSqlite({
-    path: filePathOf(address),
+    path: filePathOf(address as string),
     durability,
     create,
     threads: threadsOfProcess(),

@@ -9,6 +9,17 @@ import { escapeControls, show } from "./show.ts";
 
 export type AddressKind = "memory" | "file" | "postgres" | "server";
 
+/** A `pg.Pool`, of whatever version of `pg`. It stands for the address of its database. */
+export interface PostgresPool {
+  readonly options: object;
+  connect(...given: never[]): unknown;
+}
+
+function isPool(given: unknown): given is PostgresPool {
+  const { options, connect } = (given ?? {}) as Partial<PostgresPool>;
+  return typeof options === "object" && options !== null && typeof connect === "function";
+}
+
 const KINDS = new Map<string, AddressKind>([
   ["file", "file"],
   ["postgres", "postgres"],
@@ -27,9 +38,10 @@ const SCHEME = /^([a-z][a-z0-9+.-]*):\/\//i;
  * it a file.
  */
 export function kindOf(address: unknown): AddressKind {
+  if (isPool(address)) return "postgres";
   if (typeof address !== "string" || address === "") {
     throw invalid(
-      `open() takes the path of a file, a postgres:// or http:// address, or ":memory:"; got ${show(address)}.`,
+      `open() takes the path of a file, a postgres:// or http:// address, a pg.Pool, or ":memory:"; got ${show(address)}.`,
     );
   }
   if (address !== address.trim() || address.includes("\0")) {

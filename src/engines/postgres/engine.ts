@@ -1,4 +1,4 @@
-import { hostAndDatabaseOf } from "../../core/address.ts";
+import { hostAndDatabaseOf, type PostgresPool } from "../../core/address.ts";
 import type { Conflict } from "../../core/commit.ts";
 import { invalid } from "../../core/errors.ts";
 import { type Logger, SILENT } from "../../core/logger.ts";
@@ -26,11 +26,14 @@ import { executeInCallersTransaction } from "./caller/execute.ts";
 import { type StoreLookups, storeLookups } from "./caller/store-lookups.ts";
 import { Connection, type ConnectionOptions } from "./connection/connection.ts";
 import { failureFrom } from "./connection/failure.ts";
+import { GivenPassword, type GivePassword, type PasswordSource } from "./connection/password.ts";
+import { readPool } from "./connection/pool.ts";
 import { Notifier } from "./connection/notifier.ts";
 import { checkOneHost, checkSchemaName, openConnection, whileFull } from "./connection/open.ts";
 import { type Durability, settingsFor } from "./connection/settings.ts";
 import { watchForStall } from "./connection/stall-check.ts";
 import { CommitWatch } from "./connection/watch-commits.ts";
+import { HeartbeatsHere } from "./heartbeat/heartbeats-here.ts";
 import { type HeartbeatData, HeartbeatThread, type StartHeartbeats } from "./heartbeat/heartbeats.ts";
 import { Sessions } from "./heartbeat/sessions.ts";
 
@@ -40,7 +43,10 @@ import { Sessions } from "./heartbeat/sessions.ts";
  */
 
 export interface PostgresOptions {
-  url: string;
+  /** An address, or a pool of the user that connects as dibs shall. */
+  url: string | PostgresPool;
+  /** Called for every connection, instead of the password of the address or pool. */
+  password?: GivePassword;
   /** The schema that has the tables; several stores can share a database. */
   schema?: string;
   /** False: a schema that does not exist is not created. */
@@ -67,26 +73,35 @@ const LONGEST_INBOX_MS = 1_000;
  * Opens a store in a PostgreSQL database. Any number of processes, on any machines, may have it open.
  * `heartbeats`: tests that move the server's clock pass their own; otherwise a thread sends them.
  */
-export async function openPostgres(
-  options: PostgresOptions,
-  heartbeats: StartHeartbeats = (...given) => new HeartbeatThread(...given),
-): Promise<Engine> {
-  const { url, durability = "full", create = true, listen = true } = options;
+export async function openPostgres(options: PostgresOptions, heartbeats?: StartHeartbeats): Promise<Engine> {
+  const { durability = "full", create = true, listen = true } = options;
+  const from = typeof options.url === "string" ? undefined : readPool(options.url);
+  const url = from?.url ?? (options.url as string);
+  const give = options.password ?? from?.password;
+  const password = give && new GivenPassword(give);
   const { patience = PATIENCE_MS, logger = SILENT, onConflict = () => {} } = options;
   const schema = checkSchemaName(options.schema ?? "dibs");
   if (typeof listen !== "boolean") throw invalid(`listen must be true or false, not ${show(listen)}.`);
   checkOneHost(url);
   const link: ConnectionOptions = {
     url,
+    ...(from && { pool: from.pool }),
     schema,
     prepare: listen,
     settings: listen ? settingsFor(durability) : {},
     connectMs: CONNECT_MS,
   };
   const until = performance.now() + patience;
-  const first = await openConnection({ link, until, create });
+  const first = await openConnection({ link: { ...link, password }, until, create });
   const data = { link, tx: { session: listen, durability }, where: hostAndDatabaseOf(url), patience };
-  const engine = new PostgresEngine(first, data, { logger, onConflict, heartbeats });
+  const startHeartbeats: StartHeartbeats = (...given) =>
+    from?.canBeCloned === false
+      ? new HeartbeatsHere(given[1], given[3])
+      : new HeartbeatThread(...given, password);
+  const engine = new PostgresEngine(first, data, {
+    ...{ logger, onConflict, password },
+    heartbeats: heartbeats ?? startHeartbeats,
+  });
   try {
     await whileFull(until, () => engine.start(listen));
   } catch (error) {
@@ -128,10 +143,16 @@ class PostgresEngine implements Engine {
   constructor(
     first: Connection,
     data: HeartbeatData,
-    given: { logger: Logger; onConflict: OnConflict; heartbeats: StartHeartbeats },
+    given: {
+      logger: Logger;
+      onConflict: OnConflict;
+      heartbeats: StartHeartbeats;
+      password: PasswordSource | undefined;
+    },
   ) {
-    const { link, tx, where, patience } = data;
-    const { logger } = given;
+    const { tx, where, patience } = data;
+    const { logger, password } = given;
+    const link = { ...data.link, password };
     this.#link = link;
     this.address = where;
     const onConflict: OnConflict = (conflict) => {

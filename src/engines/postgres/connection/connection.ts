@@ -1,6 +1,8 @@
 import type { Duplex } from "node:stream";
 import { Client, type QueryConfig, type QueryResult, types } from "pg";
 import { notConnected } from "./failure.ts";
+import type { PasswordSource } from "./password.ts";
+import { copyConfig, type PoolConfig } from "./pool.ts";
 import { inSchema } from "../statements/text.ts";
 
 /** One connection to the server, over `pg`. Everything that talks to PostgreSQL uses it. */
@@ -14,7 +16,12 @@ export type Value =
   | readonly (string | number | boolean | null | Uint8Array)[];
 
 export interface ConnectionOptions {
+  /** With `pool` it is for messages only. */
   url: string;
+  /** How a pool of the user connects. */
+  pool?: PoolConfig;
+  /** Asked at every connect, instead of the password of the address. */
+  password?: PasswordSource | undefined;
   schema: string;
   /** False behind a transaction pooler: a connection then keeps nothing between transactions. */
   prepare: boolean;
@@ -65,6 +72,7 @@ interface Inner {
   unref(): void;
   processID: number;
   connection: { stream: Duplex };
+  password: () => Promise<string>;
 }
 
 /**
@@ -93,16 +101,18 @@ export class Connection {
   }
 
   static async open(options: ConnectionOptions): Promise<Connection> {
+    const { url, pool, password } = options;
     const client = new Client({
-      connectionString: options.url,
+      application_name: "dibs",
+      ...(pool ? copyConfig(pool) : { connectionString: url }),
       connectionTimeoutMillis: options.connectMs,
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
-      application_name: "dibs",
       types: TYPES,
       pipeline: true,
     });
     const link = new Connection(client, options);
+    if (password) link.#inner.password = () => password.get();
     try {
       await connect(client);
       await link.#applySettings(Object.entries(options.settings));

@@ -24,6 +24,17 @@ export class NotConnected extends Error {
   }
 }
 
+/** The user's function did not give a password. */
+export class NoPassword extends Error {
+  constructor(cause: unknown) {
+    super(messageOf(cause), { cause });
+  }
+
+  override get name(): string {
+    return "NoPassword";
+  }
+}
+
 /** An error while connecting. It counts as connection trouble even without a code: errors of TLS have none. */
 export function notConnected(met: unknown): unknown {
   return isFault(met) ? met : new NotConnected(met);
@@ -122,6 +133,7 @@ export function failureFrom(error: unknown, where: string): unknown {
   if (isUnreadable(met)) return unreadable(met);
   if (NOT_AUTHENTICATED.has(code)) return notAuthenticated(met, where, true);
   if (NOT_PREPARED.has(code)) return notPrepared(met, where);
+  if (met instanceof NoPassword) return noPassword(met, where);
   const failureClass = classifyFailure(error);
   if (failureClass === "reconnect") {
     return failure(
@@ -154,7 +166,7 @@ export function refusalFrom(error: unknown, where: string): unknown {
   // The error of `pg` if the password is missing.
   if (NOT_AUTHENTICATED.has(code) || words.startsWith("SASL")) return notAuthenticated(met, where, false);
   const isCertain = error instanceof NotConnected && !isBadAddress(met) && !isConnectionTrouble(met);
-  if (!isCertain || SQLSTATE.test(code)) return failureFrom(met, where);
+  if (!isCertain || SQLSTATE.test(code) || met instanceof NoPassword) return failureFrom(met, where);
   return failure(
     `No connection to PostgreSQL at ${where} came about (${words}). Nothing was changed. Look at the address and its ` +
       `sslmode, and at the server's certificate.`,
@@ -231,6 +243,14 @@ function notAuthenticated(error: unknown, where: string, retryable: boolean): Di
       `password and the database of the address.`,
     error,
     retryable,
+  );
+}
+
+function noPassword({ message, cause }: NoPassword, where: string): DibsError {
+  return failure(
+    `There is no password for PostgreSQL at ${where}: the function that gives it failed (${message}). Nothing was ` +
+      `changed. It must return a text, or a promise of one.`,
+    cause,
   );
 }
 

@@ -6,7 +6,14 @@ import type { Conflict } from "../../../core/commit.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import { Connection } from "../connection/connection.ts";
-import { type HeartbeatData, type HeartbeatReport, type HeartbeatRequest, STARTED } from "./heartbeats.ts";
+import { AskedPassword } from "../connection/password.ts";
+import {
+  ASK_PASSWORD,
+  type HeartbeatData,
+  type HeartbeatReport,
+  type HeartbeatRequest,
+  STARTED,
+} from "./heartbeats.ts";
 import { HeartbeatAges } from "./heartbeat-ages.ts";
 import { ReconnectingStore } from "../batch/reconnecting-store.ts";
 import { Sender } from "../batch/sender.ts";
@@ -15,9 +22,9 @@ import { Sender } from "../batch/sender.ts";
 
 function serve(port: MessagePort, { link, tx, where, patience }: HeartbeatData): void {
   const onConflict = (conflict: Conflict): void => port.postMessage(conflict satisfies HeartbeatReport);
-  const sender = new Sender(
-    new ReconnectingStore({ connect: () => Connection.open(link), tx, where, patience, onConflict }),
-  );
+  let password: AskedPassword | undefined;
+  const connect = (): Promise<Connection> => Connection.open({ ...link, password });
+  const sender = new Sender(new ReconnectingStore({ connect, tx, where, patience, onConflict }));
   const ages = new HeartbeatAges((sessions) => {
     for (const session of sessions) timer.leave(session);
     port.postMessage({ lost: sessions } satisfies HeartbeatReport);
@@ -49,6 +56,9 @@ function serve(port: MessagePort, { link, tx, where, patience }: HeartbeatData):
     } else if ("leave" in request) {
       timer.leave(request.leave);
       ages.forget(request.leave);
+    } else if ("password" in request) {
+      if (password) password.answer(request.password);
+      else password = new AskedPassword(request.password!, () => port.postMessage(ASK_PASSWORD));
     } else {
       timer.stop();
       ages.stop();

@@ -5,6 +5,7 @@ import { ownFile } from "../../../core/own-files.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import type { ConnectionOptions } from "../connection/connection.ts";
+import type { PasswordSource } from "../connection/password.ts";
 import type { BatchResult } from "../batch/batch-result.ts";
 import type { TxOptions } from "../transaction/tx.ts";
 
@@ -19,10 +20,15 @@ export interface HeartbeatData {
 export type HeartbeatRequest =
   | { join: number; lease: number; sentAt: number }
   | { leave: number }
+  /** The first, or the answer to ASK_PASSWORD. Null: there is none. */
+  | { password: string | null }
   | { close: true };
 
 /** A heartbeat that was committed; sessions for which none was for a whole lease; or a heartbeat that is retried. */
 export type HeartbeatReport = { result: BatchResult } | { lost: number[] } | Conflict;
+
+/** The thread is connecting, and the password comes from a function of the user. */
+export const ASK_PASSWORD = "password?";
 
 /** The first message of the thread: from here on it sends heartbeats. */
 export const STARTED = "started";
@@ -67,6 +73,7 @@ export class HeartbeatThread implements Heartbeats {
   readonly #joined = new Map<number, Joined>();
   /** Sends heartbeats while no thread does. */
   readonly #here: HeartbeatTimer;
+  readonly #password: PasswordSource | undefined;
   #thread: Worker | undefined;
   #hasStarted = false;
   #restart: NodeJS.Timeout | undefined;
@@ -78,7 +85,9 @@ export class HeartbeatThread implements Heartbeats {
     onReport: (report: HeartbeatReport) => void,
     onFailure: (error: Error) => void,
     sendHere: SendHere,
+    password?: PasswordSource,
   ) {
+    this.#password = password;
     this.#data = data;
     this.#onReport = onReport;
     this.#onFailure = onFailure;
@@ -122,8 +131,10 @@ export class HeartbeatThread implements Heartbeats {
     });
     this.#thread = thread;
     thread.unref();
+    if (this.#password?.last !== undefined) this.#post({ password: this.#password.last });
     let hasSent = false;
-    thread.on("message", (report: HeartbeatReport | typeof STARTED) => {
+    thread.on("message", (report: HeartbeatReport | typeof STARTED | typeof ASK_PASSWORD) => {
+      if (report === ASK_PASSWORD) return void this.#answerPassword();
       if (report === STARTED) {
         this.#hasStarted = true;
         this.#here.stop();
@@ -137,6 +148,11 @@ export class HeartbeatThread implements Heartbeats {
       this.#thread = undefined;
       if (!this.#stopped) this.#ended(hasSent);
     });
+  }
+
+  async #answerPassword(): Promise<void> {
+    const password = await this.#password!.get().catch(() => null);
+    this.#post({ password });
   }
 
   /** The sessions continue, whatever ended the thread. */
