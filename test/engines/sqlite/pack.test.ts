@@ -14,9 +14,20 @@ const topic = fc.constantFrom("t", "t.u");
 const published = (message: fc.Arbitrary<Extract<Op, { verb: "publish" }>["message"]>) =>
   fc.record({ verb: fc.constant("publish" as const), message });
 
+const headers = fc.oneof(
+  fc.constantFrom({}, { a: "1" }, { a: "2" }, { a: "1", b: "2" }, { b: "1" }),
+  fc.dictionary(fc.oneof(fc.string(), fc.constant("__proto__")), fc.string(), { noNullPrototype: true }),
+);
+const headed = fc.record(
+  { queue, data: body, contentType: fc.constantFrom("text/plain", "x/y"), headers },
+  { requiredKeys: ["queue", "data"] },
+);
+
 const op: fc.Arbitrary<Op> = fc.oneof(
   fc.record({ verb: fc.constant("add" as const), tasks: fc.tuple(plain) }),
   fc.record({ verb: fc.constant("add" as const), tasks: fc.array(plain, { minLength: 1, maxLength: 3 }) }),
+  fc.record({ verb: fc.constant("add" as const), tasks: fc.tuple(headed) }),
+  fc.record({ verb: fc.constant("add" as const), tasks: fc.array(headed, { minLength: 1, maxLength: 5 }) }),
   fc.record({
     verb: fc.constant("add" as const),
     tasks: fc.tuple(fc.record({ queue, data: body, priority: fc.integer() })),
@@ -60,7 +71,7 @@ const fields = {
   queue,
   data: body,
   contentType: fc.constantFrom(JSON_TYPE, "text/plain"),
-  headers: fc.constantFrom({}, { type: "letter" }),
+  headers,
   attempt: fc.nat(),
   maxAttempts: fc.constantFrom(DEFAULT_POLICY.maxAttempts, 2),
   priority: fc.constantFrom(0, 5),

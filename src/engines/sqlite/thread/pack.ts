@@ -1,6 +1,7 @@
-import { type AddedTask, type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../../core/task.ts";
+import type { AddedTask, Body, ClaimedTask, NewTask } from "../../../core/task.ts";
 import type { ClaimOutcome } from "../../../engine/claim-request.ts";
 import type { Op, Outcome, Verbs } from "../../../engine/engine.ts";
+import { type HeaderColumns, headerColumns, packHeaders, unpackHeaders } from "./pack-headers.ts";
 
 /**
  * Batches as they cross between threads. To copy an object costs about as much as all that SQLite does with it; to copy
@@ -17,14 +18,14 @@ export type PackedOutcomes = (
   | { outcome: Outcome }
 )[];
 
-/** Operations that follow each other, each the add of one task with nothing but a payload. */
-interface Adds {
+/** Operations that follow each other, each the add of one task with nothing but a payload and headers. */
+interface Adds extends HeaderColumns {
   queue: string;
   data: Body[];
 }
 
 /** One operation that adds many such tasks to one queue. */
-interface AddMany {
+interface AddMany extends HeaderColumns {
   into: string;
   all: Body[];
 }
@@ -47,11 +48,17 @@ export function packOps(ops: readonly Op[]): PackedOps {
   let last: PackedOps[number] | undefined;
   for (const op of ops) {
     if (isPlainAdd(op) && op.tasks.length > 1) {
-      packed.push((last = { into: op.tasks[0]!.queue, all: op.tasks.map(({ data }) => data) }));
+      const { tasks } = op;
+      const all = tasks.map(({ data }) => data);
+      packed.push((last = { into: tasks[0]!.queue, all, ...headerColumns() }));
+      for (const task of tasks) packHeaders(last, task);
     } else if (isPlainAdd(op)) {
-      const { queue, data } = op.tasks[0]!;
-      if (!last || !("queue" in last) || last.queue !== queue) packed.push((last = { queue, data: [] }));
+      const task = op.tasks[0]!;
+      const { queue, data } = task;
+      if (!last || !("queue" in last) || last.queue !== queue)
+        packed.push((last = { queue, data: [], ...headerColumns() }));
       last.data.push(data);
+      packHeaders(last, task);
     } else if (isPlainPublish(op)) {
       const { topic, data } = op.message;
       if (!last || !("topic" in last) || last.topic !== topic) packed.push((last = { topic, messages: [] }));
@@ -86,10 +93,9 @@ export function unpackOps(packed: PackedOps): Op[] {
     if ("op" in piece) {
       ops.push(piece.op);
     } else if ("queue" in piece) {
-      for (const data of piece.data) ops.push({ verb: "add", tasks: [{ queue: piece.queue, data }] });
+      for (const task of unpackTasks(piece.queue, piece.data, piece)) ops.push({ verb: "add", tasks: [task] });
     } else if ("into" in piece) {
-      const { into: queue } = piece;
-      ops.push({ verb: "add", tasks: piece.all.map((data) => ({ queue, data })) });
+      ops.push({ verb: "add", tasks: unpackTasks(piece.into, piece.all, piece) });
     } else if ("topic" in piece) {
       const { topic } = piece;
       for (const data of piece.messages) ops.push({ verb: "publish", message: { topic, data } });
@@ -103,19 +109,33 @@ export function unpackOps(packed: PackedOps): Op[] {
   return ops;
 }
 
+function unpackTasks(queue: string, all: readonly Body[], columns: HeaderColumns): NewTask[] {
+  const tasks: NewTask[] = [];
+  unpackHeaders(columns, (index, contentType, headers) => {
+    const task: NewTask = { queue, data: all[index]! };
+    if (contentType !== undefined) task.contentType = contentType;
+    if (headers) task.headers = headers;
+    tasks.push(task);
+  });
+  return tasks;
+}
+
 function isPlainAdd(op: Op): op is Op<"add"> {
   if (op.verb !== "add" || op.tasks.length === 0) return false;
   const { queue } = op.tasks[0]!;
-  for (const task of op.tasks) if (task.queue !== queue || !hasOnlyPayload(task)) return false;
+  for (const task of op.tasks) if (task.queue !== queue || !hasOnly(ADD_COLUMNS, task)) return false;
   return true;
 }
 
 function isPlainPublish(op: Op): op is Op<"publish"> {
-  return op.verb === "publish" && hasOnlyPayload(op.message);
+  return op.verb === "publish" && hasOnly(PUBLISH_COLUMNS, op.message);
 }
 
-function hasOnlyPayload(task: object): boolean {
-  for (const name in task) if (name !== "queue" && name !== "topic" && name !== "data") return false;
+const ADD_COLUMNS = new Set(["queue", "data", "contentType", "headers"]);
+const PUBLISH_COLUMNS = new Set(["topic", "data"]);
+
+function hasOnly(columns: ReadonlySet<string>, task: object): boolean {
+  for (const name in task) if (!columns.has(name)) return false;
   return true;
 }
 
@@ -155,7 +175,7 @@ interface CommitEffects extends Omit<Verbs["listen"]["out"], "events"> {
   events: string;
 }
 
-interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
+interface ClaimColumns extends Omit<ClaimOutcome, "tasks">, HeaderColumns {
   queues: string[];
   ids: string[];
   fences: number[];
@@ -168,15 +188,7 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
 
 type Special = Pick<
   ClaimedTask,
-  | "contentType"
-  | "headers"
-  | "maxAttempts"
-  | "priority"
-  | "groupKey"
-  | "cost"
-  | "stepped"
-  | "feedback"
-  | "run"
+  "maxAttempts" | "priority" | "groupKey" | "cost" | "stepped" | "feedback" | "run"
 >;
 
 export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {
@@ -244,7 +256,6 @@ export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outc
 
 /** One object for all: no code changes an outcome. */
 const DONE: Outcome<"settle"> = Object.freeze({ ok: Object.freeze({ state: "done" as const }) });
-const NO_HEADERS: Headers = Object.freeze({});
 
 /** All added or published tasks are new and ready. */
 function areReady(outcome: Outcome): outcome is { ok: AddedTask[] } {
@@ -266,6 +277,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
     createdAt: [],
     data: [],
     special: [],
+    ...headerColumns(),
   };
   for (const [i, task] of tasks.entries()) {
     columns.queues.push(task.queue);
@@ -274,13 +286,12 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
     columns.attempts.push(task.attempt);
     columns.createdAt.push(task.createdAt);
     columns.data.push(task.data);
+    packHeaders(columns, task);
     if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
-      const { contentType, headers, maxAttempts, priority, groupKey, cost, stepped, feedback, run } = task;
+      const { maxAttempts, priority, groupKey, cost, stepped, feedback, run } = task;
       columns.special.push([
         i,
         {
-          contentType,
-          headers,
           maxAttempts,
           priority,
           groupKey,
@@ -301,12 +312,10 @@ function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
     task.run ||
     task.cost !== undefined ||
     task.feedback !== undefined ||
-    task.contentType !== JSON_TYPE ||
     task.groupKey !== null ||
     task.priority !== 0
   )
     return false;
-  for (const _ in task.headers) return false;
   return task.maxAttempts === maxAttempts;
 }
 
@@ -318,23 +327,26 @@ function unpackClaim({
   createdAt,
   data,
   special,
+  shapes,
+  values,
   ...rest
 }: ClaimColumns): ClaimOutcome {
-  const tasks = ids.map((id, i): ClaimedTask => {
+  const tasks: ClaimedTask[] = [];
+  unpackHeaders({ shapes, values }, (i, contentType, headers) => {
     const queue = queues[i]!;
-    return {
-      id,
+    tasks.push({
+      id: ids[i]!,
       fence: fences[i]!,
       queue,
       data: data[i]!,
-      contentType: JSON_TYPE,
-      headers: NO_HEADERS,
+      contentType: contentType!,
+      headers: headers!,
       attempt: attempts[i]!,
       maxAttempts: rest.policies[queue]!.maxAttempts,
       priority: 0,
       groupKey: null,
       createdAt: createdAt[i]!,
-    };
+    });
   });
   for (const [i, fields] of special) Object.assign(tasks[i]!, fields);
   return { tasks, ...rest };
