@@ -44,15 +44,20 @@ function checkEach<T>(tasks: T[], checkOne: (task: T) => void): void {
     throw invalid(`A batch takes at most ${LIMITS.addBatch} tasks; got ${tasks.length}. Split it.`);
   }
   if (tasks.length === 1) return checkOne(tasks[0]!);
-  for (const [index, task] of tasks.entries()) named(`Task ${index} of the batch: `, () => checkOne(task));
+  let index = 0;
+  // Once for all: a closure and a text for each task would cost half as much as its check.
+  const prefix = (): string => `Task ${index} of the batch: `;
+  named(prefix, () => {
+    for (; index < tasks.length; index++) checkOne(tasks[index]!);
+  });
 }
 
 /** Adds to an error which part of a batch it is about. The whole batch is refused. */
-export function named<T>(prefix: string, check: () => T): T {
+export function named<T>(prefix: string | (() => string), check: () => T): T {
   try {
     return check();
   } catch (error) {
-    if (isDibsError(error)) error.message = prefix + error.message;
+    if (isDibsError(error)) error.message = (typeof prefix === "string" ? prefix : prefix()) + error.message;
     throw error;
   }
 }
@@ -143,10 +148,10 @@ export function checkHeaders(headers: unknown): void {
     if (typeof value !== "string") throw invalid(`Header ${show(name)} must be a text; got ${show(value)}.`);
   }
   // Text that is not well-formed is allowed: JSON escapes it, so it comes back unchanged.
-  const bytes = byteLength(JSON.stringify(headers));
-  if (bytes > LIMITS.headerBytes) {
+  const json = JSON.stringify(headers);
+  if (isLarger(json, LIMITS.headerBytes)) {
     throw invalid(
-      `The headers of a task may have ${LIMITS.headerBytes} bytes as JSON; got ${bytes}. Put large values into the payload.`,
+      `The headers of a task may have ${LIMITS.headerBytes} bytes as JSON; got ${byteLength(json)}. Put large values into the payload.`,
     );
   }
 }

@@ -55,7 +55,7 @@ export function isLarger(body: Body, most: number): boolean {
 }
 
 export function byteLength(body: Body): number {
-  return typeof body === "string" ? new TextEncoder().encode(body).byteLength : body.byteLength;
+  return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
 }
 
 export function tooLarge(what: string, body: Body, most: number, queue: string): DibsError {

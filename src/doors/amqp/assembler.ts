@@ -5,6 +5,7 @@ import { about, AmqpError } from "./wire/errors.ts";
 import type { Frame } from "./wire/frames.ts";
 import type { Args, Method } from "./wire/methods.ts";
 import { PLANS } from "./wire/methods.ts";
+import { NO_PROPERTIES } from "./wire/properties.ts";
 
 interface Partial {
   method: Method;
@@ -24,6 +25,7 @@ export class Assembler {
   readonly #maxBody: number;
   /** By channel: each may have one message that is incomplete. */
   readonly #partial = new Map<number, Partial>();
+  #lastProperties: Buffer = NO_PROPERTIES;
 
   constructor(maxBody: number) {
     this.#maxBody = maxBody;
@@ -69,10 +71,18 @@ export class Assembler {
         `message size ${size} is larger than configured max size ${this.#maxBody}`,
         "connection",
       );
-    // Copied: the bytes of a large message would stay in memory with a part of it.
-    partial.properties = Buffer.from(payload.subarray(12));
+    partial.properties = this.#propertiesFrom(payload.subarray(12));
     partial.size = size;
     return size === 0 ? this.#complete(channel, partial) : undefined;
+  }
+
+  /**
+   * A copy: the bytes of a large message would stay in memory with a part of it. Most clients send the same properties
+   * again and again; then it is the same copy, by which message.ts knows them.
+   */
+  #propertiesFrom(bytes: Buffer): Buffer {
+    if (!this.#lastProperties.equals(bytes)) this.#lastProperties = Buffer.from(bytes);
+    return this.#lastProperties;
   }
 
   #body(channel: number, partial: Partial, payload: Buffer): Complete | undefined {

@@ -99,7 +99,7 @@ export class Connection {
   }
 
   need(kind: "add" | "work" | "admin", queue: string): void {
-    this.needAny([kind], queue);
+    if (!this.#admitted!.allows(kind, queue)) this.needAny([], queue);
   }
 
   needAny(kinds: readonly ("add" | "work" | "admin")[], queue: string): void {

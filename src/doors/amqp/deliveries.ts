@@ -80,7 +80,7 @@ export class Deliveries {
     const { connection, number } = this.#channel;
     const args = { consumerTag, deliveryTag, redelivered, exchange, routingKey };
     connection.sendContent(number, "basic.deliver", args, message);
-    if (noAck) this.#settle(feeder, task.fence, { kind: "ack", result: null });
+    if (noAck) this.#settle(feeder, task.fence, ACK);
     else consumer.unacked++;
   }
 
@@ -115,10 +115,11 @@ export class Deliveries {
       messageCount: count,
     };
     this.#channel.connection.sendContent(this.#channel.number, "basic.get-ok", args, message);
-    if (noAck) this.#settle(feeder, task.fence, { kind: "ack", result: null });
+    if (noAck) this.#settle(feeder, task.fence, ACK);
   }
 
   settle(deliveryTag: number, multiple: boolean, verdict: Verdict): void {
+    if (verdict === "ack" && !multiple && this.#channel.mode !== "tx") return this.#acknowledge(deliveryTag);
     const settled = this.#take(deliveryTag, multiple);
     if (this.#channel.mode === "tx")
       this.#uncommitted.push(...settled.map(([tag, unacked]) => ({ tag, unacked, verdict })));
@@ -127,6 +128,28 @@ export class Deliveries {
         settled.map(([, unacked]) => unacked),
         verdict,
       );
+  }
+
+  /** The usual way to settle, which costs no lists. */
+  #acknowledge(deliveryTag: number): void {
+    const unacked = this.#takeOne(deliveryTag);
+    const { fence, feeder, consumer } = unacked;
+    if (consumer) consumer.unacked--;
+    this.#settle(feeder, fence, ACK);
+    this.#pumpAfter(feeder);
+  }
+
+  #pumpAfter(feeder: Feeder): void {
+    feeder.pumpSoon();
+    // The limit of the channel may have kept other queues waiting.
+    if (this.channelPrefetch > 0) this.pumpAll();
+  }
+
+  #takeOne(deliveryTag: number): Unacked {
+    const unacked = this.#unacked.get(deliveryTag);
+    if (!unacked) throw unknownTag(deliveryTag);
+    this.#unacked.delete(deliveryTag);
+    return unacked;
   }
 
   #take(deliveryTag: number, multiple: boolean): [number, Unacked][] {
@@ -143,10 +166,7 @@ export class Deliveries {
       for (const [tag] of taken) this.#unacked.delete(tag);
       return taken;
     }
-    const unacked = this.#unacked.get(deliveryTag);
-    if (!unacked) throw unknownTag(deliveryTag);
-    this.#unacked.delete(deliveryTag);
-    return [[deliveryTag, unacked]];
+    return [[deliveryTag, this.#takeOne(deliveryTag)]];
   }
 
   #end(settled: readonly Unacked[], verdict: Verdict): void {
@@ -155,13 +175,11 @@ export class Deliveries {
       const { fence, feeder, consumer } = unacked;
       if (consumer) consumer.unacked--;
       feeders.add(feeder);
-      if (verdict === "ack") this.#settle(feeder, fence, { kind: "ack", result: null });
+      if (verdict === "ack") this.#settle(feeder, fence, ACK);
       else if (verdict === "requeue") this.#watch(this.#return(unacked, "requeued"));
       else this.#watch(this.#giveUp(unacked, "rejected", { kind: "reject", error: REJECTED }));
     }
-    for (const feeder of feeders) feeder.pump();
-    // The limit of the channel may have kept other queues waiting.
-    if (this.channelPrefetch > 0) this.pumpAll();
+    for (const feeder of feeders) this.#pumpAfter(feeder);
   }
 
   /** Back to its queue, unless that was its last attempt. */
@@ -187,7 +205,7 @@ export class Deliveries {
   }
 
   /** A claim that was lost is no error of the client. Everything else is: the message would wait until its lease ends. */
-  #watch(settling: Promise<void>): void {
+  #watch(settling: Promise<unknown>): void {
     settling.catch((error: unknown) => {
       if ((error as { code?: string }).code !== "CLAIM_LOST") this.#channel.fail(error);
     });
@@ -247,6 +265,8 @@ export class Deliveries {
     for (const consumer of consumers) this.#channel.connection.door.consumerLeft(consumer);
   }
 }
+
+const ACK: SettleCall = { kind: "ack", result: null };
 
 function unknownTag(tag: number): AmqpError {
   return new AmqpError("PRECONDITION_FAILED", `unknown delivery tag ${tag}`);

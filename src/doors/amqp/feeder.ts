@@ -52,6 +52,7 @@ export class Feeder {
   #session: Promise<number> | undefined;
   #claiming: AbortController | undefined;
   #ahead = 0;
+  #isPumpScheduled = false;
   #isStopped = false;
   /** Calls of the store that are under way for a task: its claim by basic.get, or its settlement. */
   #underWay = 0;
@@ -102,6 +103,17 @@ export class Feeder {
       this.#claiming?.abort(new Error("no consumer is left"));
       this.#giveBack();
     } else this.pump();
+  }
+
+  /** Acknowledgements of one moment lead to one claim, for as many tasks as all of them made room for. */
+  pumpSoon(): void {
+    if (this.#isPumpScheduled) return;
+    this.#isPumpScheduled = true;
+    // Before the batch of these acknowledgements is sent to the store: the claim is part of it.
+    process.nextTick(() => {
+      this.#isPumpScheduled = false;
+      this.pump();
+    });
   }
 
   /** Something changed: a consumer has room, or tasks have arrived. */
@@ -234,22 +246,24 @@ export class Feeder {
     return tasks[0];
   }
 
-  /** Ends a claim. A claim that was lost is no error: the task is with another worker, or will be. */
-  async settle(fence: number, call: SettleCall): Promise<void> {
+  /** Ends a claim. Not async: that would cost a promise for each message. */
+  settle(fence: number, call: SettleCall): Promise<unknown> {
     const held = this.#held.get(fence);
-    if (!held) return;
+    if (!held) return NOTHING_HELD;
     this.#held.delete(fence);
     const isQuick = call.kind === "ack" && performance.now() - held.at < QUICK_MS;
     if (isQuick && this.#buffer.length === 0)
       this.#ahead = Math.min(MOST_CLAIMED, Math.max(8, this.#ahead * 2));
     this.#underWay++;
-    try {
-      await this.#options.port.settle(held.task, call);
-    } finally {
-      this.#underWay--;
-      this.#onSettled();
-    }
+    const settling = this.#options.port.settle(held.task, call);
+    settling.then(this.#settled, this.#settled);
+    return settling;
   }
+
+  readonly #settled = (): void => {
+    this.#underWay--;
+    this.#onSettled();
+  };
 
   taskOf(fence: number): ClaimedTask | undefined {
     return this.#held.get(fence)?.task;
@@ -330,6 +344,7 @@ export class Feeder {
   }
 }
 
+const NOTHING_HELD = Promise.resolve();
 const CONNECTION_LOST = {
   name: "ConnectionLost",
   message: "The consumer's connection or channel ended before it acknowledged the message.",

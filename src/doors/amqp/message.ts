@@ -35,18 +35,39 @@ export function taskOf(queue: string, name: string, message: Message, read: Prop
   const isText = read.contentType === undefined || IS_TEXT.test(read.contentType);
   const asText = isText && isUtf8(body);
   const contentType = read.contentType || (asText ? TEXT_TYPE : BYTES_TYPE);
-  return {
+  const task: NewTask = {
     queue,
     // A copy: the bytes are part of what the socket received, which would stay in memory with them.
     data: asText ? decode(body) : new Uint8Array(body),
-    ...(contentType !== JSON_TYPE && { contentType: contentType.slice(0, 256) }),
-    headers: { ...visibleHeaders(read), [ENVELOPE]: sealed(message, name) },
+    headers: headersOf(message, name, read),
   };
+  if (contentType !== JSON_TYPE) task.contentType = contentType.slice(0, 256);
+  return task;
 }
 
 function decode(body: Uint8Array): string {
-  return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+  return (Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.length)).toString();
 }
+
+/** The assembler returns the same properties for equal messages that follow each other, so the headers are made once. */
+function headersOf(message: Message, name: string, read: Properties): Headers {
+  const { properties, exchange, routingKey } = message;
+  if (
+    properties !== last.properties ||
+    exchange !== last.exchange ||
+    routingKey !== last.routingKey ||
+    name !== last.name
+  ) {
+    const headers = { ...visibleHeaders(read), [ENVELOPE]: sealed(message, name) };
+    last = { properties, exchange, routingKey, name, headers };
+  }
+  return last.headers;
+}
+
+let last: Omit<Message, "body"> & { name: string; headers: Headers } = {
+  ...{ properties: NO_PROPERTIES, exchange: "", routingKey: "", name: "" },
+  headers: { [ENVELOPE]: NO_PROPERTIES.toString("base64") },
+};
 
 /** The routing key of a message to the default exchange is the queue's name, and is left out. */
 function sealed({ exchange, routingKey, properties }: Message, name: string): string {
@@ -107,13 +128,13 @@ export function messageOf(
 
 /** A header that no door wrote is ignored. */
 function unsealed(envelope: string, name: string): Omit<Message, "body"> | undefined {
-  const [bytes = "", exchange, routingKey] = envelope.split(":");
   try {
-    const properties = Buffer.from(bytes, "base64");
+    if (!envelope.includes(":")) return { exchange: "", routingKey: name, properties: checked(envelope) };
+    const [bytes = "", exchange = "", routingKey] = envelope.split(":");
     return {
-      exchange: exchange === undefined ? "" : decodeURIComponent(exchange),
+      exchange: decodeURIComponent(exchange),
       routingKey: routingKey === undefined ? name : decodeURIComponent(routingKey),
-      properties: isChecked(envelope, properties) ? properties : NO_PROPERTIES,
+      properties: checked(bytes),
     };
   } catch {
     return undefined;
@@ -121,15 +142,17 @@ function unsealed(envelope: string, name: string): Omit<Message, "body"> | undef
 }
 
 /** Anybody may write a header, so properties are read before a client gets them. Most messages have one of few sets. */
-function isChecked(envelope: string, properties: Buffer): boolean {
-  if (checked.has(envelope)) return true;
+function checked(bytes: string): Buffer {
+  const known = readBefore.get(bytes);
+  if (known) return known;
+  const properties = Buffer.from(bytes, "base64");
   readProperties(properties);
-  if (checked.size > 1_000) checked.clear();
-  if (envelope.length < 100) checked.add(envelope);
-  return true;
+  if (readBefore.size > 1_000) readBefore.clear();
+  if (bytes.length < 100) readBefore.set(bytes, properties);
+  return properties;
 }
 
-const checked = new Set<string>();
+const readBefore = new Map<string, Buffer>();
 
 /** The properties of a task that was not published over AMQP. */
 function propertiesOf({

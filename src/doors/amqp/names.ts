@@ -17,6 +17,14 @@ const PLAIN_VHOST = /^[A-Za-z0-9_.-]+$/;
 const MAPPED = /^vhost:|^amqp:|~|:[0-9a-f]{12}$/;
 
 export function queueOf(vhost: string, name: string): string {
+  // Most messages go to the queue of the message before.
+  if (name !== last.name || vhost !== last.vhost) last = { vhost, name, queue: mapped(vhost, name) };
+  return last.queue;
+}
+
+let last = { vhost: DEFAULT_VHOST, name: "q", queue: "q" };
+
+function mapped(vhost: string, name: string): string {
   const prefix = prefixOf(vhost);
   const plain = prefix + name;
   if (PLAIN.test(name) && !MAPPED.test(name) && plain.length <= LONGEST_NAME) return plain;

@@ -21,6 +21,8 @@ interface Published {
   mandatory: boolean;
   /** The number that a confirm names; 0 without confirms. */
   tag: number;
+  /** The queues that it reaches, by the copy of the topology that was current then. */
+  reached?: string[] | undefined;
 }
 
 /** Publishes on one channel: messages of one moment are routed together and added in one call. */
@@ -28,6 +30,8 @@ export class Publisher {
   readonly #channel: Channel;
   readonly #confirms: Confirms;
   #pending: Published[] = [];
+  /** Of the last message: the assembler returns the same properties for equal messages that follow each other. */
+  #lastRead: { bytes: Buffer; read: Properties } | undefined;
   /** In a transaction: what a commit will publish. */
   #uncommitted: Published[] = [];
 
@@ -42,7 +46,7 @@ export class Publisher {
 
   publish({ immediate, mandatory }: Args<"basic.publish">, message: Message): void {
     if (immediate) throw new AmqpError("NOT_IMPLEMENTED", "immediate=true");
-    const read = readProperties(message.properties);
+    const read = this.#readProperties(message.properties);
     this.#check(message, read);
     const { mode } = this.#channel;
     const tag = mode === "confirm" ? this.#confirms.next() : 0;
@@ -55,6 +59,11 @@ export class Publisher {
     const { door } = this.#channel.connection;
     door.unstored.add(message.body.length);
     this.#blockIfNecessary();
+  }
+
+  #readProperties(bytes: Buffer): Properties {
+    if (this.#lastRead?.bytes !== bytes) this.#lastRead = { bytes, read: readProperties(bytes) };
+    return this.#lastRead.read;
   }
 
   #blockIfNecessary(): void {
@@ -112,16 +121,15 @@ export class Publisher {
     if (door.topology.isRecent && batch.every((published) => this.#isRoutable(published))) return false;
     await door.topology.fresh();
     await door.lookUp(vhost, keysToDefault(batch));
+    for (const published of batch) published.reached = undefined;
     return true;
   }
 
-  #isRoutable({ message, read }: Published): boolean {
-    const { connection, vhost } = this.#channel;
-    const { exchange, routingKey } = message;
-    const { headers = [] } = read;
-    if (fieldOf(headers, "CC") || fieldOf(headers, "BCC")) return false;
-    if (exchange === "") return connection.door.hasQueue(vhost, routingKey);
-    return this.#queuesOf({ message, read }).length > 0;
+  #isRoutable(published: Published): boolean {
+    const { headers } = published.read;
+    if (headers?.length && (fieldOf(headers, "CC") || fieldOf(headers, "BCC"))) return false;
+    published.reached = this.#queuesOf(published);
+    return published.reached.length > 0;
   }
 
   /** What it adds to `storing` resolves when its messages are stored or refused. */
@@ -225,16 +233,16 @@ export class Publisher {
     const { exchange } = message;
     if (exchange !== "" && !connection.door.topology.exchange(this.#channel.vhost, exchange))
       throw new AmqpError("NOT_FOUND", `no exchange '${exchange}' in vhost '${this.#channel.vhost}'`);
-    const tasks = this.#tasksOf(published);
+    const tasks = this.#tasksOf(published, published.reached);
     if (tasks.length === 0) this.#unroutable(published);
     return tasks;
   }
 
   /** One for each queue that the message reaches. */
-  #tasksOf(published: Published): NewTask[] {
+  #tasksOf(published: Published, reached = this.#queuesOf(published)): NewTask[] {
     const { connection, vhost } = this.#channel;
     const { message, read } = this.#withReplyTo(published);
-    return this.#queuesOf({ message, read }).map((name) => {
+    return reached.map((name) => {
       connection.need("add", queueOf(vhost, name));
       return queueTask(connection.door, vhost, name, message, read);
     });
@@ -245,6 +253,8 @@ export class Publisher {
     const { connection, vhost } = this.#channel;
     const { topology } = connection.door;
     const headers = read.headers ?? [];
+    if (exchange === "" && headers.length === 0)
+      return connection.door.hasQueue(vhost, routingKey) ? [routingKey] : [];
     const keys = [routingKey, ...keysIn(headers, "CC"), ...keysIn(headers, "BCC")];
     if (exchange === "") return [...new Set(keys)].filter((name) => connection.door.hasQueue(vhost, name));
     const from = topology.exchange(vhost, exchange);
@@ -254,6 +264,7 @@ export class Publisher {
   /** The reply address of this channel replaces the general one, and the BCC header is removed. */
   #withReplyTo(published: Published): Published {
     const { message, read } = published;
+    if (read.replyTo !== REPLY_TO && !read.headers?.length) return published;
     const changes: Parameters<typeof replaceProperties>[1] = {};
     if (read.replyTo === REPLY_TO)
       changes.replyTo = shortstr(this.#channel.connection.door.replies.addressOf(this.#channel));

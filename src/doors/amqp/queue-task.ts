@@ -18,11 +18,10 @@ export function queueTask(
   const most = numberOf(fieldOf(settings, "x-max-priority")) ?? 0;
   const priority = Math.min(read.priority ?? 0, most);
   const ttl = ttlOf(read.expiration, numberOf(fieldOf(settings, "x-message-ttl")));
-  return {
-    ...taskOf(queueOf(vhost, name), name, message, read),
-    ...(priority > 0 && { priority }),
-    ...(ttl !== undefined && { ttl }),
-  };
+  const task = taskOf(queueOf(vhost, name), name, message, read);
+  if (priority > 0) task.priority = priority;
+  if (ttl !== undefined) task.ttl = ttl;
+  return task;
 }
 
 /** The shorter one of the message's and the queue's; undefined: the policy of the queue says enough. */

@@ -213,8 +213,12 @@ export class Topology {
 }
 
 function idOf(vhost: string, name: string): string {
-  return JSON.stringify([vhost, name]);
+  // Most messages concern the same queue as the message before.
+  if (name !== last.name || vhost !== last.vhost) last = { vhost, name, id: JSON.stringify([vhost, name]) };
+  return last.id;
 }
+
+let last = { vhost: "/", name: "q", id: `["/","q"]` };
 
 function bindingId({ vhost, source, to, destination, routingKey, arguments: table }: Binding): string {
   const fields = [vhost, source, to, destination, routingKey, writeTable(table).toString("base64")];

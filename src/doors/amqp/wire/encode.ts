@@ -27,42 +27,36 @@ export class FrameWriter {
   }
 
   method<Name extends MethodName>(channel: number, name: Name, args: Args<Name>): void {
-    const plan = PLANS[name];
+    const { classId, methodId, fields } = PLANS[name];
     const start = this.#begin(FRAME.method, channel);
     this.#room(4);
-    this.#at = this.#bytes.writeUInt16BE(plan.classId, this.#at);
-    this.#at = this.#bytes.writeUInt16BE(plan.methodId, this.#at);
+    this.#short(classId);
+    this.#short(methodId);
     const values = args as Record<string, number | boolean | string | Buffer | undefined>;
+    // Bits that follow each other share a byte. No method has more than eight of them.
     let bits = 0;
     let bit = 0;
-    const flushBits = (): void => {
-      if (bit === 0) return;
-      this.#room(1);
-      this.#bytes[this.#at++] = bits;
-      bits = 0;
-      bit = 0;
-    };
-    for (let index = 0; index < plan.fields.length; index++) {
-      const [field, type] = plan.fields[index]!;
+    for (let index = 0; index < fields.length; index++) {
+      const [field, type] = fields[index]!;
       const value = values[field];
+      // Room for the bits before it, and for a number.
+      this.#room(9);
       if (type === "bit") {
         if (value === true) bits |= 1 << bit;
-        if (++bit === 8) flushBits();
+        bit++;
         continue;
       }
-      flushBits();
+      if (bit > 0) this.#bytes[this.#at++] = bits;
+      bits = bit = 0;
       switch (type) {
         case "octet":
-          this.#room(1);
           this.#bytes[this.#at++] = (value as number | undefined) ?? 0;
           break;
         case "short":
-          this.#room(2);
-          this.#at = this.#bytes.writeUInt16BE((value as number | undefined) ?? 0, this.#at);
+          this.#short((value as number | undefined) ?? 0);
           break;
         case "long":
-          this.#room(4);
-          this.#at = this.#bytes.writeUInt32BE((value as number | undefined) ?? 0, this.#at);
+          this.#long((value as number | undefined) ?? 0);
           break;
         case "longlong":
           this.#longlong((value as number | undefined) ?? 0);
@@ -76,7 +70,7 @@ export class FrameWriter {
           break;
       }
     }
-    flushBits();
+    if (bit > 0) this.#bytes[this.#at++] = bits;
     this.#end(start);
   }
 
@@ -84,18 +78,15 @@ export class FrameWriter {
   content(channel: number, properties: Uint8Array, body: Uint8Array, frameMax: number): void {
     const start = this.#begin(FRAME.header, channel);
     this.#room(12 + properties.length);
-    this.#at = this.#bytes.writeUInt32BE(BASIC, this.#at);
+    this.#long(BASIC);
     this.#longlong(body.length);
     this.#bytes.set(properties, this.#at);
     this.#at += properties.length;
     this.#end(start);
     const most = frameMax - FRAME_OVERHEAD;
     for (let from = 0; from < body.length; from += most) {
-      const part = body.subarray(from, from + most);
       const begin = this.#begin(FRAME.body, channel);
-      this.#room(part.length);
-      this.#bytes.set(part, this.#at);
-      this.#at += part.length;
+      this.raw(body.length <= most ? body : body.subarray(from, from + most));
       this.#end(begin);
     }
   }
@@ -109,7 +100,7 @@ export class FrameWriter {
   #begin(type: number, channel: number): number {
     this.#room(7);
     this.#bytes[this.#at++] = type;
-    this.#at = this.#bytes.writeUInt16BE(channel, this.#at);
+    this.#short(channel);
     this.#at += 4;
     return this.#at;
   }
@@ -120,17 +111,40 @@ export class FrameWriter {
     this.#bytes[this.#at++] = FRAME_END;
   }
 
+  // The callers of these three have made room.
+
+  #short(value: number): void {
+    this.#bytes[this.#at++] = value >> 8;
+    this.#bytes[this.#at++] = value;
+  }
+
+  #long(value: number): void {
+    this.#short(value >>> 16);
+    this.#short(value & 0xffff);
+  }
+
   #longlong(value: number): void {
-    this.#room(8);
-    this.#at = this.#bytes.writeUInt32BE(Math.floor(value / 0x1_0000_0000), this.#at);
-    this.#at = this.#bytes.writeUInt32BE(value % 0x1_0000_0000, this.#at);
+    this.#long(Math.floor(value / 0x1_0000_0000));
+    this.#long(value % 0x1_0000_0000);
   }
 
   #shortstr(value: string): void {
     this.#room(1 + value.length * 3);
-    const length = this.#bytes.write(value, this.#at + 1, 255, "utf8");
+    const length = this.#ascii(value) ? value.length : this.#bytes.write(value, this.#at + 1, 255, "utf8");
     this.#bytes[this.#at] = length;
     this.#at += 1 + length;
+  }
+
+  /** A call into native code takes longer than a name of usual length. Returns whether it was written. */
+  #ascii(value: string): boolean {
+    if (value.length > 48) return false;
+    let at = this.#at + 1;
+    for (let index = 0; index < value.length; index++) {
+      const code = value.charCodeAt(index);
+      if (code > 127) return false;
+      this.#bytes[at++] = code;
+    }
+    return true;
   }
 
   #longstr(value: Buffer): void {

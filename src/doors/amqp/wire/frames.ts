@@ -14,8 +14,10 @@ export interface Frame {
 export class FrameReader {
   /** Most bytes of a frame, its overhead included. */
   frameMax: number;
-  #rest: Buffer = EMPTY;
-  /** How many bytes the frame in `#rest` needs; nothing is read before they are there. */
+  /** The bytes from `#at` on are not read yet. */
+  #bytes: Buffer = EMPTY;
+  #at = 0;
+  /** How many bytes the next frame needs; nothing is read before they are there. */
   #needed = 0;
   #parts: Buffer[] = [];
   #size = 0;
@@ -31,38 +33,49 @@ export class FrameReader {
 
   /** The next whole frame; undefined if more bytes are needed. */
   next(): Frame | undefined {
-    if (this.#size > 0 && this.#rest.length + this.#size >= this.#needed) this.#join();
-    const bytes = this.#rest;
-    if (bytes.length < 7) return this.#wait(7);
-    const size = bytes.readUInt32BE(3);
+    if (this.#size > 0 && this.#left + this.#size >= this.#needed) this.#join();
+    const bytes = this.#bytes;
+    const at = this.#at;
+    if (this.#left < 7) return this.#wait(7);
+    const size = bytes.readUInt32BE(at + 3);
     if (size + FRAME_OVERHEAD > this.frameMax) {
       throw new AmqpError(
         "FRAME_ERROR",
-        `type ${bytes[0]}, all octets = <<>>: {frame_too_large,${size},${this.frameMax - FRAME_OVERHEAD}}`,
+        `type ${bytes[at]}, all octets = <<>>: {frame_too_large,${size},${this.frameMax - FRAME_OVERHEAD}}`,
       );
     }
-    if (bytes.length < size + FRAME_OVERHEAD) return this.#wait(size + FRAME_OVERHEAD);
-    if (bytes[7 + size] !== FRAME_END) {
+    if (this.#left < size + FRAME_OVERHEAD) return this.#wait(size + FRAME_OVERHEAD);
+    const end = at + 7 + size;
+    const payload = bytes.subarray(at + 7, end);
+    if (bytes[end] !== FRAME_END) {
       throw new AmqpError(
         "FRAME_ERROR",
-        `type ${bytes[0]}, all octets = ${octets(bytes.subarray(7, 7 + size))}: ` +
-          `{invalid_frame_end_marker,${bytes[7 + size]}}`,
+        `type ${bytes[at]}, all octets = ${octets(payload)}: {invalid_frame_end_marker,${bytes[end]}}`,
       );
     }
-    this.#rest = bytes.subarray(size + FRAME_OVERHEAD);
+    this.#at = end + 1;
     this.#needed = 0;
-    return { type: bytes[0]!, channel: bytes.readUInt16BE(1), payload: bytes.subarray(7, 7 + size) };
+    return { type: bytes[at]!, channel: (bytes[at + 1]! << 8) | bytes[at + 2]!, payload };
+  }
+
+  get #left(): number {
+    return this.#bytes.length - this.#at;
   }
 
   #wait(needed: number): undefined {
     this.#needed = needed;
+    if (this.#left > 0) return;
+    // A connection that is idle does not keep the last bytes that it received.
+    this.#bytes = EMPTY;
+    this.#at = 0;
   }
 
   #join(): void {
-    this.#rest =
-      this.#rest.length === 0 && this.#parts.length === 1
+    this.#bytes =
+      this.#left === 0 && this.#parts.length === 1
         ? this.#parts[0]!
-        : Buffer.concat([this.#rest, ...this.#parts]);
+        : Buffer.concat([this.#bytes.subarray(this.#at), ...this.#parts]);
+    this.#at = 0;
     this.#parts = [];
     this.#size = 0;
   }

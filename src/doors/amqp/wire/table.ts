@@ -194,7 +194,8 @@ function length(value: number): Buffer {
 
 /** The first field of that name. */
 export function fieldOf(table: Table, name: string): Field | undefined {
-  return table.find(([each]) => each === name)?.[1];
+  for (let index = 0; index < table.length; index++) if (table[index]![0] === name) return table[index]![1];
+  return undefined;
 }
 
 /** The number that a field stands for; undefined for other types. */

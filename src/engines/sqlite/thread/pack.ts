@@ -93,7 +93,8 @@ export function unpackOps(packed: PackedOps): Op[] {
     if ("op" in piece) {
       ops.push(piece.op);
     } else if ("queue" in piece) {
-      for (const task of unpackTasks(piece.queue, piece.data, piece)) ops.push({ verb: "add", tasks: [task] });
+      for (const task of unpackTasks(piece.queue, piece.data, piece))
+        ops.push({ verb: "add", tasks: [task] });
     } else if ("into" in piece) {
       ops.push({ verb: "add", tasks: unpackTasks(piece.into, piece.all, piece) });
     } else if ("topic" in piece) {
