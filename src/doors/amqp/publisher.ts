@@ -226,8 +226,9 @@ export class Publisher {
     const { message } = published;
     const { connection } = this.#channel;
     if (message.exchange === "" && message.routingKey.startsWith(REPLY_TO_PREFIX)) {
-      const isSent = connection.door.replies.deliver(message);
-      if (!isSent) this.#unroutable(published);
+      connection.door.replies.deliver(message);
+      // If it was delivered, too: as in RabbitMQ, no queue gets it.
+      this.#unroutable(published);
       return [];
     }
     const { exchange } = message;

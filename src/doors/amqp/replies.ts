@@ -49,12 +49,9 @@ export class Replies {
     return this.#byAddress.has(address);
   }
 
-  /** Whether the channel is still there. */
-  deliver(message: Message): boolean {
+  /** An answer to a channel that is gone is dropped. */
+  deliver(message: Message): void {
     const place = this.#byAddress.get(message.routingKey);
-    if (!place) return false;
-    const { channel, consumerTag } = place;
-    channel.deliveries.deliverReply(consumerTag, message);
-    return true;
+    place?.channel.deliveries.deliverReply(place.consumerTag, message);
   }
 }

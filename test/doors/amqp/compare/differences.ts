@@ -29,10 +29,6 @@ const DIFFERENCES: Record<string, Difference> = {
     why: "Only a passive declare of the pseudo-queue is answered as if it were a queue: no client declares it.",
     last: `a/1 < channel.close {replyCode: 403, replyText: "ACCESS_REFUSED - queue name 'amq.rabbitmq.reply-to' contains reserved prefix 'amq.*'", classId: 50, methodId: 10}`,
   },
-  "reply-to: a mandatory answer": {
-    why: "RabbitMQ returns an answer as unroutable although it has delivered it; dibs delivers it only.",
-    last: (lines) => lines.map((line) => (line.includes("basic.return") ? "b/1 < nothing" : line)),
-  },
   "qos: per consumer": {
     why: "Of two consumers that became free at once, dibs serves the one that has waited longest.",
     last: (lines) => [...lines.slice(0, -1), lines.at(-1)!.replace('"c"', '"d"')],
