@@ -7,6 +7,9 @@ import type { Args, Method } from "./wire/methods.ts";
 import { PLANS } from "./wire/methods.ts";
 import { NO_PROPERTIES } from "./wire/properties.ts";
 
+/** Bytes of properties that stay in memory for the next message of a connection. */
+const MOST_REMEMBERED = 1_024;
+
 interface Partial {
   method: Method;
   properties: Buffer | undefined;
@@ -78,11 +81,13 @@ export class Assembler {
 
   /**
    * A copy: the bytes of a large message would stay in memory with a part of it. Most clients send the same properties
-   * again and again; then it is the same copy, by which message.ts knows them.
+   * again and again; then it is the same copy, by which readProperties and message.ts know them.
    */
   #propertiesFrom(bytes: Buffer): Buffer {
-    if (!this.#lastProperties.equals(bytes)) this.#lastProperties = Buffer.from(bytes);
-    return this.#lastProperties;
+    if (this.#lastProperties.equals(bytes)) return this.#lastProperties;
+    const copy = Buffer.from(bytes);
+    if (copy.length <= MOST_REMEMBERED) this.#lastProperties = copy;
+    return copy;
   }
 
   #body(channel: number, partial: Partial, payload: Buffer): Complete | undefined {

@@ -99,12 +99,15 @@ export class Connection {
   }
 
   need(kind: "add" | "work" | "admin", queue: string): void {
-    if (!this.#admitted!.allows(kind, queue)) this.needAny([], queue);
+    if (!this.#admitted!.allows(kind, queue)) throw this.#refusal(queue);
   }
 
   needAny(kinds: readonly ("add" | "work" | "admin")[], queue: string): void {
-    if (kinds.some((kind) => this.#admitted!.allows(kind, queue))) return;
-    throw new AmqpError(
+    if (!kinds.some((kind) => this.#admitted!.allows(kind, queue))) throw this.#refusal(queue);
+  }
+
+  #refusal(queue: string): AmqpError {
+    return new AmqpError(
       "ACCESS_REFUSED",
       `access to '${queue}' in vhost '${this.vhost}' refused for user '${this.user}'`,
     );

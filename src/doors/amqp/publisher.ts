@@ -30,8 +30,6 @@ export class Publisher {
   readonly #channel: Channel;
   readonly #confirms: Confirms;
   #pending: Published[] = [];
-  /** Of the last message: the assembler returns the same properties for equal messages that follow each other. */
-  #lastRead: { bytes: Buffer; read: Properties } | undefined;
   /** In a transaction: what a commit will publish. */
   #uncommitted: Published[] = [];
 
@@ -46,7 +44,7 @@ export class Publisher {
 
   publish({ immediate, mandatory }: Args<"basic.publish">, message: Message): void {
     if (immediate) throw new AmqpError("NOT_IMPLEMENTED", "immediate=true");
-    const read = this.#readProperties(message.properties);
+    const read = readProperties(message.properties);
     this.#check(message, read);
     const { mode } = this.#channel;
     const tag = mode === "confirm" ? this.#confirms.next() : 0;
@@ -59,11 +57,6 @@ export class Publisher {
     const { door } = this.#channel.connection;
     door.unstored.add(message.body.length);
     this.#blockIfNecessary();
-  }
-
-  #readProperties(bytes: Buffer): Properties {
-    if (this.#lastRead?.bytes !== bytes) this.#lastRead = { bytes, read: readProperties(bytes) };
-    return this.#lastRead.read;
   }
 
   #blockIfNecessary(): void {

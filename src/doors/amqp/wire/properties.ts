@@ -43,8 +43,10 @@ export type PropertyName = (typeof LAYOUT)[number][0];
 type Places = Partial<Record<PropertyName, { from: number; to: number }>>;
 
 /** @param bytes flags and values, as they follow the body's size in a content header */
-export function readProperties(bytes: Buffer): Properties {
-  return scan(bytes).properties;
+export function readProperties(bytes: Buffer): Readonly<Properties> {
+  // The assembler returns the same bytes for equal messages that follow each other.
+  if (bytes !== last.bytes) last = { bytes, properties: scan(bytes).properties };
+  return last.properties;
 }
 
 function scan(bytes: Buffer): { properties: Properties; places: Places } {
@@ -114,6 +116,8 @@ export function replaceProperties(
 }
 
 export const NO_PROPERTIES = Buffer.from([0, 0]);
+
+let last: { bytes: Buffer; properties: Readonly<Properties> } = { bytes: NO_PROPERTIES, properties: {} };
 
 export function shortstr(value: string): Buffer {
   const bytes = Buffer.from(value).subarray(0, 255);
