@@ -44,10 +44,11 @@ export class UnusedQueues {
   async #check(id: string, record: QueueRecord, until: number): Promise<void> {
     const { vhost, name } = record;
     if (performance.now() < until) return this.#watch(id, record, until);
+    const timer = this.#timers.get(id);
     try {
       const isUsed = await this.#isUsed(record);
-      // It was used, or deleted, during the read.
-      if (!this.#timers.has(id)) return;
+      // A use during the read has started another timer; what was read is older than it.
+      if (this.#timers.get(id) !== timer) return;
       if (isUsed) return this.used(vhost, name);
       this.#timers.delete(id);
       await this.#remove(record);
