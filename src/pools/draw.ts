@@ -25,27 +25,35 @@ const MARGIN = 16;
 const LEFT = 64;
 const HEIGHT = 90;
 const GAP = 40;
-const HEADER = 64;
+/** The heading, two lines for each run, and the title of the first panel. */
+const HEADING = 42;
+const RUN = 36;
 
 /** Follows the reader's light or dark mode; outside a browser it is light. */
 const STYLE = `
     svg { background: #ffffff; font: 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
     text { fill: #1c1d1f; } .faint { fill: #6b6f76; } .heading { font-size: 15px; font-weight: 600; }
-    .axis { stroke: #e6e6e3; } .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
+    .axis { stroke: #e6e6e3; } .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }
     .run0 { stroke: #0e7c86; } .run1 { stroke: #b45309; } .name0 { fill: #0e7c86; } .name1 { fill: #b45309; }
+    .shared { stroke: #6b6f76; }
     @media (prefers-color-scheme: dark) {
       svg { background: #121316; } text { fill: #ecedee; } .faint { fill: #9ba1a6; } .axis { stroke: #2a2d33; }
       .run0 { stroke: #3cc5ce; } .run1 { stroke: #f0a04b; } .name0 { fill: #3cc5ce; } .name1 { fill: #f0a04b; }
+      .shared { stroke: #9ba1a6; }
     }`;
 
 /** One picture for one or two runs of the same length. */
 export function drawSvg(heading: string, runs: readonly NamedRun[]): string {
-  const body = PANELS.flatMap((panel, at) => drawPanel(panel, runs, MARGIN + HEADER + at * (HEIGHT + GAP)));
-  const height = MARGIN + HEADER + PANELS.length * (HEIGHT + GAP) + MARGIN;
-  const legend = runs.map(
-    ({ name, measurements }, at) =>
-      `  <text x="${MARGIN}" y="${MARGIN + 32 + at * 18}"><tspan class="name${at}" font-weight="600">${escape(name)}</tspan> <tspan class="faint" dx="6">${escape(describeRun(measurements))}</tspan></text>`,
-  );
+  const top = MARGIN + HEADING + runs.length * RUN;
+  const body = PANELS.flatMap((panel, at) => drawPanel(panel, runs, top + at * (HEIGHT + GAP)));
+  const height = top + PANELS.length * (HEIGHT + GAP) + MARGIN;
+  const legend = runs.flatMap(({ name, measurements }, at) => {
+    const y = MARGIN + 34 + at * RUN;
+    return [
+      `  <text class="name${at}" x="${MARGIN}" y="${y}" font-weight="600">${escape(name)}</text>`,
+      `  <text class="faint" x="${MARGIN}" y="${y + 16}">${escape(describeRun(measurements))}</text>`,
+    ];
+  });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${escape(heading)}">`,
     `  <style>${STYLE}\n  </style>`,
@@ -66,10 +74,12 @@ function describeRun({ summary }: Measurements): string {
 function drawPanel({ title, valueOf, show }: Panel, runs: readonly NamedRun[], top: number): string[] {
   const highest = highestOf(runs, valueOf);
   const bottom = top + HEIGHT;
-  const lines = runs.map(({ measurements }, at) => {
-    const path = pathOf(measurements.points.map(valueOf), highest, top);
-    return `  <path class="line run${at}" d="${path}"/>`;
-  });
+  const paths = runs.map(({ measurements }) => pathOf(measurements.points.map(valueOf), highest, top));
+  // Both policies get the same load: of two equal lines, one would hide the other.
+  const isShared = paths.length > 1 && new Set(paths).size === 1;
+  const lines = isShared
+    ? [`  <path class="line shared" d="${paths[0]}"/>`]
+    : paths.map((path, at) => `  <path class="line run${at}" d="${path}"/>`);
   return [
     `  <text class="faint" x="${LEFT}" y="${top - 8}">${title}</text>`,
     `  <line class="axis" x1="${LEFT}" y1="${top}" x2="${WIDTH - MARGIN}" y2="${top}"/>`,
@@ -85,7 +95,7 @@ function highestOf(runs: readonly NamedRun[], valueOf: Panel["valueOf"]): number
   return values.reduce((most, each) => Math.max(most, each), 0) || 1;
 }
 
-/** A gap where there is no value. */
+/** A gap where there is no value. A single value between two gaps is a dot. */
 function pathOf(values: (number | null)[], highest: number, top: number): string {
   const step = (WIDTH - MARGIN - LEFT) / Math.max(1, values.length - 1);
   let isDrawing = false;
@@ -95,9 +105,10 @@ function pathOf(values: (number | null)[], highest: number, top: number): string
         isDrawing = false;
         return "";
       }
-      const verb = isDrawing ? "L" : "M";
+      const point = `${(LEFT + at * step).toFixed(1)},${(top + HEIGHT - (value / highest) * HEIGHT).toFixed(1)}`;
+      const isFirst = !isDrawing;
       isDrawing = true;
-      return `${verb}${(LEFT + at * step).toFixed(1)},${(top + HEIGHT - (value / highest) * HEIGHT).toFixed(1)}`;
+      return isFirst ? `M${point}h0` : `L${point}`;
     })
     .join("");
 }
@@ -107,7 +118,7 @@ function drawTimes(runs: readonly NamedRun[], y: number): string[] {
   return [0, 0.25, 0.5, 0.75, 1].map((share) => {
     const x = LEFT + share * (WIDTH - MARGIN - LEFT);
     const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
-    return `  <text class="faint" x="${x.toFixed(1)}" y="${y - 14}" text-anchor="${anchor}">${showMs(share * duration)}</text>`;
+    return `  <text class="faint" x="${x.toFixed(1)}" y="${y - 14}" text-anchor="${anchor}">${share === 0 ? "0" : showMs(share * duration)}</text>`;
   });
 }
 

@@ -16,7 +16,9 @@ test("dibs simulate prints and draws a policy, next to another one", async () =>
   expect(stdout).toMatch(/^latency .*[▁▂▃▄▅▆▇█]/m);
   const svg = readFileSync(join(folder, "a.svg"), "utf8");
   expect(svg).toMatch(/^<svg /);
-  expect(svg.match(/<path class="line run1"/g)).toHaveLength(4);
+  expect(svg.match(/<path class="line run1"/g)).toHaveLength(3);
+  // Both got the same tasks.
+  expect(svg.match(/<path class="line shared"/g)).toHaveLength(1);
   expect(svg).not.toContain("NaN");
 });
 
