@@ -12,7 +12,6 @@ export async function buildProgram(args: readonly string[]): Promise<Command> {
   const program = new Command("dibs")
     .version(VERSION, "-v, --version", "print the version")
     .description("First to call it gets it: a work queue for agents and background work")
-    .showHelpAfterError("(see --help)")
     .addHelpText("after", `\nExit codes: ${describeExits()}`);
   const used = args[0] === "help" ? args[1] : args[0];
   for (const verb of VERBS) {

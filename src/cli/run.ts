@@ -6,7 +6,7 @@ import { ignoreBrokenPipe, ReaderGone, say } from "./output.ts";
 
 /** Runs the command line. A failure prints one sentence on standard error and sets an exit code. */
 export async function runCommand(program: Command, args: string[] = process.argv.slice(2)): Promise<void> {
-  prepare(program, args);
+  prepare(program, args, program.name());
   ignoreBrokenPipe();
   try {
     checkSubcommand(program, args);
@@ -21,11 +21,11 @@ export async function runCommand(program: Command, args: string[] = process.argv
   }
 }
 
-function prepare(command: Command, args: readonly string[]): void {
-  command.exitOverride();
+function prepare(command: Command, args: readonly string[], path: string): void {
+  command.exitOverride().showHelpAfterError(`(see ${path} --help)`);
   // Commander's errors quote arguments, and one of them may be an address.
   command.configureOutput({ outputError: (text, write) => write(hideSecrets(text, args)) });
-  for (const each of command.commands) prepare(each, args);
+  for (const each of command.commands) prepare(each, args, `${path} ${each.name()}`);
 }
 
 function hideSecrets(text: string, args: readonly string[]): string {
@@ -34,9 +34,13 @@ function hideSecrets(text: string, args: readonly string[]): string {
 
 /**
  * Refuses a mistyped subcommand of a verb that lists if it is called without one: commander would take it for an
- * argument of the list.
+ * argument of the list. After `help`, commander would print the help of all verbs.
  */
 function checkSubcommand(program: Command, [verb, name]: readonly string[]): void {
+  if (verb === "help" && name !== undefined) {
+    const verbs = program.commands.map((each) => each.name());
+    if (!verbs.includes(name)) program.error(`error: unknown command '${name}'.${didYouMean(name, verbs)}`);
+  }
   const group = program.commands.find((each) => each.name() === verb);
   if (!group || group.commands.length === 0 || name === undefined || name.startsWith("-")) return;
   const names = group.commands.map((each) => each.name());

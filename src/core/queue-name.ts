@@ -8,7 +8,7 @@ const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9])?$/;
 export function checkQueueName(name: unknown): string {
   if (typeof name !== "string" || name.length > LONGEST_NAME || !NAME.test(name)) {
     throw invalid(
-      `A queue name has 1 to ${LONGEST_NAME} characters: letters and digits, and _ . : / - between them; got ${show(name)}.`,
+      `A queue name has 1 to ${LONGEST_NAME} characters: ASCII letters and digits, and _ . : / - between them; got ${show(name)}.`,
     );
   }
   return name;

@@ -87,7 +87,7 @@ export function checkStages(pipeline: string, stages: Stage[]): void {
     const { name } = stage;
     if (typeof name !== "string" || name.length > LONGEST_NAME || !STAGE_NAME.test(name)) {
       throw invalid(
-        `A stage's name has 1 to ${LONGEST_NAME} letters and digits, and _ . - between them; got ${show(name)} in pipeline "${pipeline}".`,
+        `A stage's name has 1 to ${LONGEST_NAME} ASCII letters and digits, and _ . - between them; got ${show(name)} in pipeline "${pipeline}".`,
       );
     }
     // Otherwise its queue would be the verification queue of a queue with the pipeline's name.

@@ -109,7 +109,7 @@ export function checkScheduleName(name: unknown): string {
     return checkQueueName(name);
   } catch {
     throw invalid(
-      `A schedule has a name of letters and digits, with _ . : / - between them, as in "nightly"; got ${show(name)}.`,
+      `A schedule has a name of ASCII letters and digits, with _ . : / - between them, as in "nightly"; got ${show(name)}.`,
     );
   }
 }

@@ -74,7 +74,7 @@ function checkGroup(group: unknown): string {
     return checkQueueName(group);
   } catch {
     throw invalid(
-      `A subscription is named by its group, in letters and digits, with _ . : / - between them, as in "inventory"; ` +
+      `A subscription is named by its group, in ASCII letters and digits, with _ . : / - between them, as in "inventory"; ` +
         `got ${show(group)}.`,
     );
   }

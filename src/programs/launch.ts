@@ -105,7 +105,9 @@ export class Program implements Running {
   async #closedSoon(closed: Promise<void>): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, this.#isEnding ? this.#killAfter + LINGER_MS : LINGER_MS);
+      const linger = this.#isEnding ? this.#killAfter + LINGER_MS : LINGER_MS;
+      // On a busy machine the timer may be over before the output was read: setImmediate() is after that.
+      timer = setTimeout(() => setImmediate(resolve), linger);
     });
     await Promise.race([closed, late]);
     clearTimeout(timer);

@@ -220,6 +220,15 @@ test("dibs unhold ends a hold, and prints whether there was one", async () => {
   expect(await dibs(folder, ["unhold", "calls", "--json"])).toMatchObject({ stdout: '{"lifted":false}\n' });
 });
 
+test("a run that is not in the store is called a run, not a task", async () => {
+  const folder = makeFolder();
+  await dibs(folder, ["add", "emails", "1"]);
+  for (const verb of ["show", "cancel"])
+    expect(await dibs(folder, ["run", verb, "01980000-0000-7000-8000-000000000000"])).toMatchObject({
+      ...{ code: EXIT["not found"], stderr: expect.stringContaining("There is no run 01980000-") },
+    });
+});
+
 describe("a store that this user may not open", () => {
   // Root may open everything, so the tests of root take another user.
   const isRoot = process.getuid?.() === 0;
@@ -366,7 +375,8 @@ describe("dibs add", () => {
     [["add", "emails", "1", "--priority", "high"], EXIT.usage, "whole number"],
     [["add", "emails", "1", "--delay", "soon"], EXIT.usage, "duration"],
     [["add", "emails", "1", "--url", "http://127.0.0.1:1"], EXIT.unavailable, "dibs serve"],
-    [["add"], EXIT.usage, "missing required argument"],
+    [["add"], EXIT.usage, "missing required argument 'queue'\n(see dibs add --help)"],
+    [["help", "wrk"], EXIT.usage, "unknown command 'wrk'. Did you mean \"work\"?\n(see dibs --help)"],
     [["ad", "emails"], EXIT.usage, "unknown command"],
   ])("dibs refuses %j with an explanation", async (args, code, words) => {
     expect(await dibs(makeFolder(), args)).toMatchObject({ code, stderr: expect.stringContaining(words) });

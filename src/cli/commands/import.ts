@@ -25,7 +25,11 @@ async function run(given: string | undefined, { url, schema }: Flags): Promise<v
     );
   const pages = readRecords(process.stdin);
   // Read the first page before a store is created: the input may not be an export.
-  const first = await pages.next();
+  const { value: first } = await pages.next();
+  if (first?.[0]?.type !== "store")
+    throw invalid(
+      "Standard input is not an export: it does not begin with a store record. Nothing was written. dibs export STORE > FILE writes one.",
+    );
   await withTransfer(address, { create: true, ...(schema !== undefined && { schema }) }, async (store) => {
     const watched = watch(
       "imported",
@@ -42,7 +46,7 @@ async function run(given: string | undefined, { url, schema }: Flags): Promise<v
   });
 }
 
-async function* following<T>(first: IteratorResult<T, unknown>, rest: AsyncGenerator<T>): AsyncGenerator<T> {
-  if (!first.done) yield first.value;
+async function* following<T>(first: T, rest: AsyncGenerator<T>): AsyncGenerator<T> {
+  yield first;
   yield* rest;
 }

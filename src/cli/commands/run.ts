@@ -1,7 +1,9 @@
 import { Command } from "commander";
+import type { Dibs } from "../../api/dibs.ts";
 import type { PartStatus, RunStatus, StageStatus } from "../../api/run-handle.ts";
+import { isDibsError } from "../../core/errors.ts";
 import { confirm, type ConfirmFlags, withConfirmation } from "../confirm.ts";
-import { ShellError } from "../exit.ts";
+import { notFound, ShellError } from "../exit.ts";
 import { printFields, printHeading } from "../fields.ts";
 import { formatDuration } from "../human.ts";
 import { print, printJson } from "../output.ts";
@@ -45,7 +47,7 @@ const COLUMNS: readonly Column<Row>[] = [
 
 async function showRun(id: string, flags: StoreFlags): Promise<void> {
   await useStore(flags, async (dibs) => {
-    const status = await dibs.run(id).status();
+    const status = await statusOf(dibs, id);
     if (flags.json) return printJson(status);
     printFields([
       ["id", status.id, "bold"],
@@ -59,13 +61,24 @@ async function showRun(id: string, flags: StoreFlags): Promise<void> {
   });
 }
 
+async function statusOf(dibs: Dibs, id: string): Promise<RunStatus> {
+  try {
+    return await dibs.run(id).status();
+  } catch (error) {
+    if (!isDibsError(error) || error.code !== "TASK_NOT_FOUND") throw error;
+    throw notFound(
+      `There is no run ${id} in this store. It may have ended longer ago than its queues' retention. See dibs runs PIPELINE.`,
+    );
+  }
+}
+
 function rowsOf({ stages }: RunStatus): Row[] {
   return stages.flatMap((stage) => stage.parts.map((part) => ({ ...part, stage })));
 }
 
 async function cancel(id: string, flags: StoreFlags & ConfirmFlags): Promise<void> {
   await useStore(flags, async (dibs) => {
-    const { state: before, pipeline } = await dibs.run(id).status();
+    const { state: before, pipeline } = await statusOf(dibs, id);
     if (before !== "running" && before !== "dead")
       throw new ShellError("failed", `Run ${id} has already ended: it is ${before}.`);
     const isReal = await confirm(`Cancel run ${id} of ${pipeline}, which is ${before}`, flags);

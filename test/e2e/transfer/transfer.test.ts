@@ -44,6 +44,9 @@ describe("dibs export and dibs import", () => {
     writeFileSync(lines, '{"type":"store","format":99}\n');
     const newer = await ended(start(folder, "import", "new.db"), { from: lines });
     expect(newer.stderr).toContain("names format 99");
+    writeFileSync(lines, "");
+    const empty = await ended(start(folder, "import", "new.db"), { from: lines });
+    expect(empty.stderr).toContain("does not begin with a store record. Nothing was written.");
     expect(existsSync(join(folder, "new.db"))).toBe(false);
     const server = await ended(start(folder, "export", "http://127.0.0.1:1"));
     expect(server.stderr).toContain("Name the store itself");
