@@ -1,8 +1,11 @@
-import type { Verbs } from "../../engine/engine.ts";
+import type { RunState } from "../../core/run.ts";
 import { isEnd, type TaskState } from "../../core/task.ts";
-import { closeAttempt, end } from "./line.ts";
-import type { Model, ModelTask } from "./model.ts";
-import { cancelRun } from "./runs.ts";
+import type { Verbs } from "../../engine/engine.ts";
+import { cancelTask } from "./line.ts";
+import type { Model } from "./model.ts";
+import { endRun, knownRun, stateOf } from "./runs.ts";
+
+/** The verbs `cancel` and `cancelRun`. Cancelling a task of a run cancels the run. */
 
 export function cancel(model: Model, { id }: Verbs["cancel"]["in"]): { state: TaskState } {
   const task = model.task(id);
@@ -11,15 +14,8 @@ export function cancel(model: Model, { id }: Verbs["cancel"]["in"]): { state: Ta
   return { state: task.state };
 }
 
-/** Cancels this task only; the caller cancels the others of its run. */
-export function cancelTask(model: Model, task: ModelTask): void {
-  const { id } = task;
-  if (task.claim) {
-    const { cancelled, session, fence } = task.claim;
-    task.claim.cancelled = true;
-    if (!cancelled && session !== null) model.notices.push({ session, kind: "cancel", id, fence });
-  } else if (!isEnd(task.state)) {
-    if (task.pending) closeAttempt(model, task, "cancelled", null);
-    end(model, task, "cancelled");
-  }
+export function cancelRun(model: Model, { id }: Verbs["cancelRun"]["in"]): { state: RunState } {
+  const run = knownRun(model, id);
+  if (run.state === null) for (const task of endRun(model, run, "cancelled", null)) cancelTask(model, task);
+  return { state: stateOf(run) };
 }

@@ -4,7 +4,7 @@ import { countAttempt, type Failure, isFailure } from "../../core/attempt-outcom
 import type { ExpiryReason } from "../../core/expired-to.ts";
 import { keyExpiresAt } from "../../core/idempotency.ts";
 import { workersToAvoid } from "../../core/retry.ts";
-import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
+import { type AttemptOutcome, type EndState, isEnd, type TaskError } from "../../core/task.ts";
 import {
   afterFailure,
   afterReturn,
@@ -205,7 +205,20 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
   });
   freeGroup(model, task);
   missVerdict(model, task);
-  endPart(model, task, state);
+  for (const left of endPart(model, task, state)) cancelTask(model, left);
+}
+
+/** Cancels this task only; the caller cancels the others of its run. A claimed one ends when its worker has let go. */
+export function cancelTask(model: Model, task: ModelTask): void {
+  const { id } = task;
+  if (task.claim) {
+    const { cancelled, session, fence } = task.claim;
+    task.claim.cancelled = true;
+    if (!cancelled && session !== null) model.notices.push({ session, kind: "cancel", id, fence });
+  } else if (!isEnd(task.state)) {
+    if (task.pending) closeAttempt(model, task, "cancelled", null);
+    end(model, task, "cancelled");
+  }
 }
 
 /** A full queue drops its oldest tasks: they expire before their time. */
@@ -231,7 +244,7 @@ export function remove(model: Model, task: ModelTask, options: { keepKey: boolea
   freeGroup(model, task);
   if (!options.keepKey) freeKey(model, task);
   missVerdict(model, task);
-  losePart(model, task);
+  for (const left of losePart(model, task)) cancelTask(model, left);
 }
 
 function freeKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {

@@ -53,8 +53,6 @@ export class Model {
   eventSeq = 0;
   events: { n: number; event: DibsEvent }[] = [];
   readonly runs = new Map<string, ModelRun>();
-  /** Cancels a task. The store sets it: runs and tasks end each other, and the files must not import each other. */
-  cancelTask: (task: ModelTask) => void = () => {};
   /** By kind, then by name. */
   readonly documents = new Map<string, Map<string, ModelDocument>>();
   hint: Hint = {};

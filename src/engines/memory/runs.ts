@@ -79,21 +79,21 @@ export function continueRun(model: Model, task: ModelTask, result: Body | null, 
   if (planned.end) endRun(model, run, "done", planned.end.result);
 }
 
-/** A part of a run has ended, or was removed. */
-export function endPart(model: Model, task: ModelTask, state: EndState): void {
-  if (!task.run) return;
+/** A part of a run has ended, or was removed. If that ends the run, returns the tasks that are left: cancel them. */
+export function endPart(model: Model, task: ModelTask, state: EndState): ModelTask[] {
+  if (!task.run) return [];
   const { run, part } = task.run;
   part.state = state;
   part.startedAt = task.ledger.at(-1)?.startedAt ?? null;
   part.endedAt = model.now;
   const effect = effectOnRun(state, run.state);
   if (effect.kind === "report") hintRun(model, run);
-  if (effect.kind === "end") endRun(model, run, effect.state, null);
+  return effect.kind === "end" ? endRun(model, run, effect.state, null) : [];
 }
 
-/** A task is removed. What had ended before stays on the run's record as it was. */
-export function losePart(model: Model, task: ModelTask): void {
-  if (task.run && losesResult(task.run.part.state)) endPart(model, task, "cancelled");
+/** A task is removed. What had ended before stays on the run's record as it was. Returns what endPart() returns. */
+export function losePart(model: Model, task: ModelTask): ModelTask[] {
+  return task.run && losesResult(task.run.part.state) ? endPart(model, task, "cancelled") : [];
 }
 
 /** A dead part was redriven. */
@@ -106,25 +106,17 @@ export function isRunEnded({ run }: ModelTask): boolean {
   return run !== null && run.run.state !== null;
 }
 
-function endRun(model: Model, run: ModelRun, state: RunEnd, result: Body | null): void {
+/** Returns the tasks that are left: the caller cancels them. */
+export function endRun(model: Model, run: ModelRun, state: RunEnd, result: Body | null): ModelTask[] {
   Object.assign(run, { state, endedAt: model.now, result, signals: new Map() });
   hintRun(model, run);
-  if (!cancelsRest(state)) return;
-  for (const part of run.parts) {
-    part.awaitsJoin = null;
-    const task = part.state === null ? model.tasks.get(part.id) : undefined;
-    if (task) model.cancelTask(task);
-  }
+  if (!cancelsRest(state)) return [];
+  for (const part of run.parts) part.awaitsJoin = null;
+  return run.parts.flatMap((part) => (part.state === null ? (model.tasks.get(part.id) ?? []) : []));
 }
 
 function hintRun(model: Model, { id }: ModelRun): void {
   model.hint.runs = [...(model.hint.runs ?? []), id];
-}
-
-export function cancelRun(model: Model, { id }: Verbs["cancelRun"]["in"]): { state: RunState } {
-  const run = knownRun(model, id);
-  if (run.state === null) endRun(model, run, "cancelled", null);
-  return { state: stateOf(run) };
 }
 
 export function knownRun(model: Model, id: string): ModelRun {

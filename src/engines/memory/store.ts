@@ -4,7 +4,7 @@ import type { Hint } from "../../engine/hint.ts";
 import type { Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
 import { closedError, isClosed, type TransferStore } from "../../engine/transfer.ts";
 import { add } from "./add.ts";
-import { cancel, cancelTask } from "./cancel.ts";
+import { cancel, cancelRun } from "./cancel.ts";
 import { change } from "./change.ts";
 import { listen, prune, housekeep, unlisten } from "./housekeeping.ts";
 import { claim } from "./claim.ts";
@@ -14,7 +14,7 @@ import { Model } from "./model.ts";
 import { signal, step } from "./park.ts";
 import { documents, put } from "./documents.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { cancelRun, inspectRun, listRuns } from "./runs.ts";
+import { inspectRun, listRuns } from "./runs.ts";
 import { heartbeat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { continueExpired } from "./continue-expired.ts";
@@ -78,7 +78,6 @@ export class MemoryStore implements Store {
   /** `store` becomes part of every task's id. */
   constructor(store: number, reading: Reading) {
     this.#model = new Model(store, reading);
-    this.#model.cancelTask = (task) => cancelTask(this.#model, task);
   }
 
   /** The time of the last batch. */
