@@ -67,7 +67,6 @@ export async function withinRates<Row extends { cost: number | null; expires_at:
     const at = earliestStart(rateLimit, gate.meter, cost ?? 1, time);
     if (at > tx.now) return { taken: line.slice(0, index), next: at };
     gate.meter = spend(rateLimit, gate.meter, cost ?? 1, time);
-    gate.changed = true;
   }
   const after = line[room];
   return { taken: first, next: after ? earliestStart(rateLimit, gate.meter, after.cost ?? 1, time) : tx.now };
@@ -83,19 +82,16 @@ export async function correctCost(
   const { rateLimit, groups } = queue.policy;
   const gate = await tx.limits.gate(queue);
   gate.meter = correct(rateLimit, gate.meter, charge, tx.limits.timeFor(rateLimit, gate.meter));
-  gate.changed = true;
   if (givesBack(rateLimit, charge)) tx.batch.hintReady(queue);
   if (groupKey === null) return;
   const lane = await tx.limits.lane(queue, groupKey);
   lane.meter = correct(groups.rateLimit, lane.meter, charge, tx.limits.timeFor(groups.rateLimit, lane.meter));
-  lane.changed = true;
 }
 
 /** No task of the queue starts for `delay`. */
 export async function holdQueue(tx: Tx, queue: Queue, delay: number): Promise<void> {
   const gate = await tx.limits.gate(queue);
   gate.heldUntil = Math.max(gate.heldUntil, tx.now + delay);
-  gate.changed = true;
 }
 
 const INSERT_GATE = `INSERT INTO dibs.gate (queue) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM dibs.gate WHERE queue = $1)`;

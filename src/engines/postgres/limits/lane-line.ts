@@ -84,7 +84,6 @@ function promoteFrom(tx: Tx, lane: Lane, waiting: Waiter[]): PromotedTask[] {
     waiting.shift();
     lane.holders++;
     lane.line++;
-    lane.changed = true;
     next.isPromoted = true;
     promoted.push({ lane, waiter: next, linePos: next.pos });
   }
@@ -216,7 +215,6 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
 
 function giveUp(lane: Lane): void {
   lane.holders--;
-  lane.changed = true;
 }
 
 /** A head of the group is gone. */
@@ -244,7 +242,6 @@ const WAIT_AGAIN = `
 export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number): Promise<void> {
   const lane = await tx.limits.lane(queue, key);
   lane.heldUntil = Math.max(lane.heldUntil, tx.now + delay);
-  lane.changed = true;
   const rows: { task: number; rank: number; failures: number }[] = [];
   // `ready` last: tasks of `ready_elsewhere` move there without the gate, and are found there then.
   for (const table of ["ready_elsewhere", "ready_sticky", "ready"]) {

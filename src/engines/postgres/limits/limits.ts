@@ -10,8 +10,8 @@ import type { Tx } from "../transaction/tx.ts";
 
 /**
  * What a transaction knows of the limits that apply to it. A transaction that changes groups of a queue with limits, or
- * claims from it, holds the queue's gate until the commit. So it can keep what it has read, change it here, and write
- * it at the end.
+ * claims from it, holds the queue's gate until the commit. So it can keep what it has read and change it. What differs
+ * from the stored rows at the end is written (`Tx` calls `flush`).
  */
 
 /** What is counted for a group, or for a whole queue. */
@@ -21,8 +21,6 @@ export interface Gate {
   heldUntil: number;
   /** When to check again whether more may start; null: another event will tell. */
   wakeAt: number | null;
-  /** It has to be written. */
-  changed: boolean;
 }
 
 /** The gate of a queue. */
@@ -41,6 +39,12 @@ export interface Lane extends Gate {
   line: number;
   /** The session that had the last task, if groups are sticky. */
   session: number | null;
+}
+
+/** What is read, and a copy of what is stored; null: no row, or one that has to be deleted. */
+interface Known<Row> {
+  row: Row;
+  stored: Row | null;
 }
 
 /** Longer than any transaction. A meter that is further ahead was counted before the clock was set back. */
@@ -96,8 +100,8 @@ export class Limits {
   readonly #tx: Tx;
   /** The queues whose gates this transaction holds. */
   readonly #ours = new Set<number>();
-  readonly #gates = new Map<Queue, QueueGate>();
-  readonly #lanes = new Map<Queue, Map<string, Lane>>();
+  readonly #gates = new Map<Queue, Known<QueueGate>>();
+  readonly #lanes = new Map<Queue, Map<string, Known<Lane>>>();
 
   constructor(tx: Tx) {
     this.#tx = tx;
@@ -130,11 +134,11 @@ export class Limits {
   /** The gate of a queue, read once. */
   async gate(queue: Queue): Promise<QueueGate> {
     const known = this.#gates.get(queue);
-    if (known) return known;
+    if (known) return known.row;
     await this.hold(queue);
     const row = (await this.#tx.get<QueueGateRow>(GATE, queue.id)) ?? NO_GATE;
     const gate = { ...gateFrom(row), reviewed: row.reviewed };
-    this.#gates.set(queue, gate);
+    this.#gates.set(queue, { row: gate, stored: { ...gate } });
     return gate;
   }
 
@@ -156,17 +160,16 @@ export class Limits {
           ...{ queue, key: row.group_key, holders: row.holders, line: row.line, session: row.session },
         };
         // A lane that was just inserted is deleted at the end, unless it has something to store by then.
-        lane.changed = isBlank(this.#tx, lane);
-        known.set(lane.key, lane);
+        known.set(lane.key, { row: lane, stored: isBlank(this.#tx, lane) ? null : { ...lane } });
       }
     }
-    return keys.map((key) => known.get(key)!);
+    return keys.map((key) => known.get(key)!.row);
   }
 
   /** A task of the group has left the line or entered it. A lane that is read later is counted then. */
   movedInLine(queue: Queue, key: string | null, by: 1 | -1): void {
     const lane = key === null ? undefined : this.#lanes.get(queue)?.get(key);
-    if (lane) lane.line += by;
+    if (lane) lane.row.line += by;
   }
 
   /**
@@ -186,7 +189,6 @@ export class Limits {
   wakeAt(gate: Gate, at: number | null): void {
     if (gate.wakeAt === at) return;
     gate.wakeAt = at;
-    gate.changed = true;
     const {
       batch: { hint },
       now,
@@ -197,16 +199,15 @@ export class Limits {
   /** Writes all changes: before the commit, and before a statement reads them. */
   flush(): void {
     for (const [queue, gate] of this.#gates) {
-      if (!gate.changed) continue;
-      this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate), gate.reviewed);
-      if (gate.wakeAt !== null) this.#tx.floors.lowerTime("gate", gate.wakeAt);
-      gate.changed = false;
+      const { row, stored } = gate;
+      if (stored && !differs(row, stored) && row.reviewed === stored.reviewed) continue;
+      this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(row), row.reviewed);
+      if (row.wakeAt !== null) this.#tx.floors.lowerTime("gate", row.wakeAt);
+      gate.stored = { ...row };
     }
-    const changed = [...this.#lanes.values()].flatMap((lanes) =>
-      [...lanes.values()].filter((lane) => lane.changed),
-    );
-    this.#deleteLanes(changed.filter((lane) => isBlank(this.#tx, lane)));
-    this.#writeLanes(changed.filter((lane) => !isBlank(this.#tx, lane)));
+    const changed = [...this.#lanes.values()].flatMap((lanes) => [...lanes.values()].filter(isChanged));
+    this.#deleteLanes(changed.filter(({ row }) => isBlank(this.#tx, row)).map(({ row }) => row));
+    this.#writeLanes(changed.filter(({ row }) => !isBlank(this.#tx, row)));
   }
 
   #deleteLanes(lanes: Lane[]): void {
@@ -215,8 +216,9 @@ export class Limits {
     for (const { queue, key } of lanes) this.#lanes.get(queue)!.delete(key);
   }
 
-  #writeLanes(lanes: Lane[]): void {
-    if (lanes.length === 0) return;
+  #writeLanes(changed: Known<Lane>[]): void {
+    if (changed.length === 0) return;
+    const lanes = changed.map(({ row }) => row);
     const columns = lanes.map(columnsOf);
     this.#tx.send(
       WRITE_LANES,
@@ -228,9 +230,9 @@ export class Limits {
       columns.map(([, heldUntil]) => heldUntil),
       columns.map(([, , wakeAt]) => wakeAt),
     );
-    for (const lane of lanes) {
-      if (lane.wakeAt !== null) this.#tx.floors.lowerTime("lane", lane.wakeAt);
-      lane.changed = false;
+    for (const lane of changed) {
+      if (lane.row.wakeAt !== null) this.#tx.floors.lowerTime("lane", lane.row.wakeAt);
+      lane.stored = { ...lane.row };
     }
   }
 
@@ -247,8 +249,17 @@ function gateFrom({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): G
     meter: meter === null ? NO_METER : (JSON.parse(meter) as Meter),
     heldUntil: heldUntil ?? 0,
     wakeAt,
-    changed: false,
   };
+}
+
+/** Meters are replaced, never changed. */
+function differs(a: Gate, b: Gate): boolean {
+  return a.meter !== b.meter || a.heldUntil !== b.heldUntil || a.wakeAt !== b.wakeAt;
+}
+
+/** The number of tasks in the line is no column. */
+function isChanged({ row, stored }: Known<Lane>): boolean {
+  return !stored || differs(row, stored) || row.holders !== stored.holders || row.session !== stored.session;
 }
 
 function columnsOf({ meter, heldUntil, wakeAt }: Gate): [string | null, number | null, number | null] {

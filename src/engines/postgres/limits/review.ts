@@ -40,10 +40,7 @@ export async function openGates(tx: Tx): Promise<void> {
 
 /** Hints as many ready tasks as may start. At least one: a claim that finds the gate closed sets the next wake time. */
 async function openGate(tx: Tx, queue: Queue, gate: QueueGate): Promise<void> {
-  if (gate.reviewed !== null) {
-    gate.reviewed = await review(tx, queue, gate.reviewed);
-    gate.changed = true;
-  }
+  if (gate.reviewed !== null) gate.reviewed = await review(tx, queue, gate.reviewed);
   if (gate.reviewed !== null) {
     tx.limits.wakeAt(gate, tx.now);
     tx.batch.noteDue(tx.now);

@@ -232,7 +232,6 @@ async function promoteNext(tx: Tx, queue: Queue, session: SessionRow | null, row
     const lane = lanes.get(key!)!;
     lane.meter = spend(rateLimit, lane.meter, cost ?? 1, tx.limits.timeFor(rateLimit, lane.meter));
     lane.session = sticky && session ? session.id : null;
-    lane.changed = true;
   }
   await fillLanes(tx, queue, keys);
 }

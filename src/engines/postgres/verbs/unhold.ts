@@ -16,7 +16,6 @@ async function unholdQueue(tx: Tx, queue: Queue): Promise<boolean> {
   const gate = await tx.limits.gate(queue);
   if (gate.heldUntil <= tx.now) return false;
   gate.heldUntil = 0;
-  gate.changed = true;
   const { ready } = await tx.counters.depth(queue);
   if (ready > 0) tx.batch.hintReady(queue, ready);
   return true;
@@ -26,7 +25,6 @@ async function unholdLane(tx: Tx, queue: Queue, key: string): Promise<boolean> {
   const lane = await tx.limits.lane(queue, key);
   if (lane.heldUntil <= tx.now) return false;
   lane.heldUntil = 0;
-  lane.changed = true;
   await fillLanes(tx, queue, [key]);
   return true;
 }

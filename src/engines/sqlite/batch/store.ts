@@ -269,12 +269,12 @@ export class SqliteStore implements Store {
 
   /** The last batch left notices for sessions. */
   get hasNotices(): boolean {
-    return this.#tx.noticed;
+    return this.#tx.hasNotices;
   }
 
   /** The sessions that have notices. */
   noticedSessions(reading: Reading): number[] {
-    this.#tx.noticed = false;
+    this.#tx.noteNoticesRead();
     return this.#reading(reading, () => this.#tx.all<{ session: number }>(NOTICED).map((row) => row.session));
   }
 

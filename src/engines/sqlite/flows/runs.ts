@@ -43,7 +43,7 @@ export const JOIN = `INSERT INTO run_part (task, run, created_at, stage, part) V
 
 /** A task was added that begins or continues a run. Written before it enters the line, whose row says so. */
 export function joinRun(tx: Tx, seq: number, task: RunBeginning | RunTask): void {
-  tx.hasRuns = true;
+  tx.noteRun();
   if (!("at" in task)) tx.run(BEGIN, ...beginning(tx, seq, task));
   tx.run(JOIN, ...joining(tx, seq, task));
 }

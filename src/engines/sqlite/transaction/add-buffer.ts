@@ -74,7 +74,7 @@ export class AddBuffer {
     for (const rows of chunks(begun)) tx.runMany(BEGIN_RUNS(rows.length), rows.flat(), {});
     const joined = tasks.map((task, i) => joining(tx, this.#first + i, task));
     for (const rows of chunks(joined)) tx.runMany(JOIN_RUNS(rows.length), rows.flat(), {});
-    tx.hasRuns = true;
+    tx.noteRun();
   }
 
   #values(tasks: readonly NewTask[], from: number): (Body | number | null)[] {

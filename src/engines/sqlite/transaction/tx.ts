@@ -42,8 +42,6 @@ export class Tx extends Statements {
   batch = new BatchState(0);
   readonly queues = new QueueCache(this);
   readonly counters = new Counters(this);
-  /** Notices were written for sessions, and the engine has not read them yet. */
-  noticed = false;
   /** Events that are not written yet. */
   readonly events = new Events(this);
   /** Added tasks that are not written yet. */
@@ -58,6 +56,7 @@ export class Tx extends Statements {
   readonly prunedLanes = new Map<number, string>();
   #stored: StoreRow | undefined;
   #hasRuns: boolean | undefined;
+  #hasNotices = false;
 
   // ── Beginning and end ───────────────────────────────────────────────────────────────────────────────────
 
@@ -124,8 +123,21 @@ export class Tx extends Statements {
     return this.#hasRuns;
   }
 
-  set hasRuns(has: boolean) {
-    this.#hasRuns = has;
+  noteRun(): void {
+    this.#hasRuns = true;
+  }
+
+  /** Notices were written for sessions, and the engine has not read them yet. */
+  get hasNotices(): boolean {
+    return this.#hasNotices;
+  }
+
+  noteNotice(): void {
+    this.#hasNotices = true;
+  }
+
+  noteNoticesRead(): void {
+    this.#hasNotices = false;
   }
 
   /** After a rollback: the copies may have been read from what the transaction wrote. */
