@@ -10,6 +10,10 @@ import type { Model, ModelKey, ModelTask } from "./model.ts";
 import { joinRun } from "./runs.ts";
 import { readyBytes, trim } from "./trim.ts";
 
+/**
+ * The verb `add`, and the adds of other verbs (publish, a success, a schedule). Each task enters its first state here.
+ */
+
 export function add(model: Model, { tasks }: Verbs["add"]["in"]): AddedTask[] {
   return addTasks(model, tasks);
 }

@@ -16,6 +16,8 @@ import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 import { placeOf } from "./runs.ts";
 import { sweep } from "./sweep.ts";
 
+/** The verb `claim`: sweeps what is due, and hands out the first tasks of the lines that the limits allow. */
+
 export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
   const session = request.session === undefined ? null : liveSession(model, request.session);
   sweep(model);

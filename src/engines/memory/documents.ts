@@ -9,6 +9,8 @@ import { addTasks } from "./add.ts";
 import type { Model } from "./model.ts";
 import { fanOut } from "./topics.ts";
 
+/** The verbs `put` and `documents`, and the documents that `housekeep` returns. */
+
 export function put(model: Model, change: DocumentChange): { before: string | null } {
   const { kind, name, value, expect, dueAt = null, adds, event } = change;
   const ofKind = model.documents.get(kind) ?? new Map();

@@ -9,6 +9,8 @@ import type { Model, ModelQueue } from "./model.ts";
 import { pruneRuns } from "./runs.ts";
 import { claimsOf, sweep } from "./sweep.ts";
 
+/** The verbs `housekeep`, `prune`, `listen` and `unlisten`. */
+
 export function housekeep(model: Model): Verbs["housekeep"]["out"] {
   sweep(model);
   const times: number[] = [];

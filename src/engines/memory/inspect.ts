@@ -33,6 +33,11 @@ import type { Model, ModelTask } from "./model.ts";
 import { endOfRun, placeOf } from "./runs.ts";
 import { liveSessions } from "./sessions.ts";
 
+/**
+ * Verbs that read tasks and queues, and change nothing: `get`, `ends`, `steps`, `history`, `list`, `stats`,
+ * `verifying`.
+ */
+
 export function get(model: Model, { id }: Verbs["get"]["in"]): TaskRecord {
   const task = model.task(id);
   return { ...record(model, task), ...(task.claim && linesOf(task.claim.fence, task.log)) };

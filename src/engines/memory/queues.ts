@@ -10,6 +10,8 @@ import type { Model, ModelTask } from "./model.ts";
 import { adoptPolicy } from "./review.ts";
 import { removeSubscriptions } from "./topics.ts";
 
+/** Verbs of whole queues: `declare`, `pause`, `queues`, `purge`, `drop`. */
+
 export function declare(
   model: Model,
   { queue: name, policy, force = false, create = false }: Verbs["declare"]["in"],

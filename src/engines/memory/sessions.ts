@@ -9,6 +9,8 @@ import type { Model, ModelSession } from "./model.ts";
 import { settleAs } from "./settle.ts";
 import { claimsOf, releaseSticky, endOverdue, expireClaim } from "./sweep.ts";
 
+/** Verbs of workers: from `join` and `heartbeat` to `leave`, and the list of workers. */
+
 export function join(model: Model, { worker, lease }: Verbs["join"]["in"]): { session: number } {
   const id = ++model.session;
   model.sessions.set(id, {

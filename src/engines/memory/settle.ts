@@ -26,6 +26,8 @@ import { continueRun, plan } from "./runs.ts";
 import { askForVerdict, settleVerdict } from "./verify.ts";
 import { fanOut } from "./topics.ts";
 
+/** The verbs of a holder: `settle`, `extend`, `progress`. Each refuses an old fence. */
+
 export function settle(
   model: Model,
   { id, fence, settlement, spent }: Verbs["settle"]["in"],

@@ -22,6 +22,10 @@ import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { MemoryTransfer } from "./transfer/transfer.ts";
 import { unhold } from "./unhold.ts";
 
+/**
+ * The table of verbs of the reference model, and the store that executes them. The engine and the simulation call it.
+ */
+
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
 const HANDLERS: Handlers = {

@@ -7,6 +7,8 @@ import type { AddedTask, Addition, NewTask, SubscriptionRecord } from "../../cor
 import { addTasks } from "./add.ts";
 import type { Model, ModelSubscription } from "./model.ts";
 
+/** The verbs `subscribe`, `unsubscribe`, `subscriptions` and `publish`. */
+
 export function subscribe(
   model: Model,
   { pattern, group, queue }: Verbs["subscribe"]["in"],

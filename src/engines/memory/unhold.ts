@@ -2,6 +2,8 @@ import type { Verbs } from "../../engine/engine.ts";
 import { fillLane } from "./line.ts";
 import type { Model } from "./model.ts";
 
+/** The verb `unhold`: ends a hold of a group or a queue early. */
+
 export function unhold(
   model: Model,
   { queue: name, groupKey: key }: Verbs["unhold"]["in"],

@@ -14,6 +14,8 @@ import { decodeAdds } from "../../../core/verification.ts";
 import { type Gate, laneOf, newGate } from "../lanes.ts";
 import type { Model, ModelPart, ModelTask } from "../model.ts";
 
+/** Import: turns one record into objects of the model. transfer.ts of this folder calls it for each record. */
+
 export function importRecord(model: Model, record: StoreRecord): void {
   switch (record.type) {
     case "queue":

@@ -9,6 +9,8 @@ import type { TxOptions } from "../transaction/tx.ts";
 import { type BatchResult, CommitLost, type RunOptions } from "./batch-result.ts";
 import { type OnConflict, PostgresStore } from "./store.ts";
 
+/** What a connection's batches go through between `Sender` and `PostgresStore`: reconnecting and repeating. */
+
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1_000;
 /** A program that was asked to end is killed if it takes long. */

@@ -23,6 +23,8 @@ import { subscribe, subscriptions, unsubscribe } from "../transaction/topics.ts"
 import { unhold } from "../verbs/unhold.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The table of verbs: which function executes which. `PostgresStore` and `execute.ts` call it. */
+
 type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
 

@@ -2,6 +2,8 @@ import { deleteEach, lookUp } from "../statements/look-up.ts";
 import type { InsertPlace } from "../transaction/insert-order.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Lanes of groups: which tasks become heads in a queue without limits, and statements on lanes that limits.ts shares. */
+
 export interface Lane {
   queue: number;
   groupKey: string;

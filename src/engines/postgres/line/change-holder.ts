@@ -8,6 +8,8 @@ import { enterFirstState } from "./first-state.ts";
 import { freeGroup } from "./line.ts";
 import { lockPlace, takeOut } from "./take-out.ts";
 
+/** Replaces or debounces the task that already has the key of a unique add. */
+
 const REPLACE = `UPDATE dibs.task SET data = $1, bytes = $2, content_type = $3, headers = $4 WHERE seq = $5`;
 
 /**

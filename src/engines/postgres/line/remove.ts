@@ -9,6 +9,8 @@ import { DELETE_STEPS } from "../flows/steps.ts";
 import { takeOut } from "./take-out.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Deletes tasks for `purge` and `drop`. */
+
 const DELETE_TASK = `DELETE FROM dibs.task WHERE seq = $1`;
 const DELETE_LEDGER = `DELETE FROM dibs.attempt WHERE task = $1`;
 

@@ -7,6 +7,11 @@ import { keepEnds } from "../flows/runs.ts";
 import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/**
+ * Takes a task out of its state, or locks it there. It is the first half of most transitions: cancel, change, purge,
+ * expiry, signal. Rows that another transaction holds are skipped, never waited for.
+ */
+
 const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
   ready: words("ready"),
   ready_elsewhere: words("ready_elsewhere"),

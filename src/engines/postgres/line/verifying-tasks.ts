@@ -3,6 +3,10 @@ import { lookUp, TASK_OF } from "../statements/look-up.ts";
 import { RANK } from "../statements/rank.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/**
+ * Finds and locks results that wait for a verdict. flows/verify.ts and the end of a verifier's task (line.ts) call it.
+ */
+
 interface JudgedRow {
   task: number;
   fence: number;

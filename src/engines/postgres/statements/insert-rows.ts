@@ -1,5 +1,7 @@
 import type { Connection } from "../connection/connection.ts";
 
+/** Bulk inserts of rows whose columns differ by table: imports, and the line. */
+
 export type Row = Record<string, string | number | boolean | null>;
 
 /** Inserts many rows in one statement, as JSON. All rows have the same columns. */

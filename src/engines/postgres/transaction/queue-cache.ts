@@ -9,6 +9,8 @@ import {
 import { HAS_INBOX_ENTRIES } from "../line/inbox-floor.ts";
 import type { Tx } from "./tx.ts";
 
+/** The copy of the queues that each connection has, so that no batch reads their policies. `tx.queues` is one. */
+
 export interface Queue extends StoredQueue {
   /** It has or had limits or a hold, so it has a gate: see limits.ts. */
   limited: boolean;

@@ -7,6 +7,8 @@ import type { SubscriptionRecord } from "../../../core/task.ts";
 import { lockStore, type Queue } from "./queue-cache.ts";
 import type { Tx } from "./tx.ts";
 
+/** The copy of the subscriptions for `publish`, and the verbs that change them. */
+
 interface SubscriptionRow {
   id: number;
   pattern: string;

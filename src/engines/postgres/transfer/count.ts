@@ -2,6 +2,8 @@ import { type Counts, noCounts } from "../../../core/record.ts";
 import type { TaskState } from "../../../core/task.ts";
 import type { Connection } from "../connection/connection.ts";
 
+/** What an import is verified by. */
+
 const of = (table: string, state: string): string => `SELECT queue, ${state} AS state FROM dibs.${table}`;
 const TASKS = `
   SELECT queue.name, state, count(*)::int8 AS count FROM (

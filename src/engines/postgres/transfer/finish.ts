@@ -2,6 +2,8 @@ import type { Connection } from "../connection/connection.ts";
 import { promoteImported } from "../line/enter-line.ts";
 import { insertRows } from "../statements/insert-rows.ts";
 
+/** The last step of an import. */
+
 const HEADLESS = `
   SELECT DISTINCT ON (waiting.queue, waiting.group_key) waiting.queue, waiting.group_key, pos, rank, task, failures,
     EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = waiting.queue) AS limited

@@ -13,6 +13,8 @@ import { finishGroups } from "./finish.ts";
 import { importRecords } from "./import.ts";
 import { openTarget } from "./target.ts";
 
+/** The statements of export, import and move. The order of their steps is in engine/store-transfer.ts. */
+
 export interface TransferOptions {
   url: string;
   schema?: string;

@@ -20,6 +20,8 @@ import { DELETE_ALL_TIMEOUTS, DELETE_ALL_STEPS, withSteps } from "../flows/steps
 import { fromText, numbers, toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verbs of dead letters: `patterns`, `redrive`, `discard`. Also reads dead letters for `list`. */
+
 export interface DeadRow {
   task: number;
   died_at: number;

@@ -11,6 +11,8 @@ import { fanOut } from "./publish.ts";
 import { fromText, toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verbs `put` and `documents`, and the documents that `housekeep` returns. */
+
 interface DocumentRow {
   value: string;
   due_at: number | null;

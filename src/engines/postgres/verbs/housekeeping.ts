@@ -18,6 +18,8 @@ import { keepEnds, pruneRuns } from "../flows/runs.ts";
 import { nextDue, sweep } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verbs `housekeep` and `prune`, which broker/housekeeping calls, and the listeners to events. */
+
 export async function housekeep(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
   await sweep(tx);
   await fold(tx);

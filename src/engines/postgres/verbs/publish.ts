@@ -4,6 +4,8 @@ import type { AddedTask, Addition, NewMessage, NewTask } from "../../../core/tas
 import { addTasks } from "./add.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verb `publish`, and the tasks that a success or a schedule publishes. */
+
 export async function publish(tx: Tx, { message }: Verbs["publish"]["in"]): Promise<AddedTask[]> {
   return addTasks(tx, await fanOut(tx, [message]));
 }

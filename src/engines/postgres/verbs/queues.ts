@@ -24,6 +24,8 @@ import { figuresOf } from "./figures.ts";
 import { unsubscribeQueue } from "../transaction/topics.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Verbs of whole queues: `declare`, `pause`, `queues`, `purge`, `drop`. */
+
 const UPDATE_QUEUE = `
   UPDATE dibs.queue SET named = $1, declared = $2, paused = $3, revision = $4 WHERE id = $5`;
 

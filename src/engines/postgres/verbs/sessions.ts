@@ -14,6 +14,8 @@ import { settleAs } from "./settle.ts";
 import { endOverdue, forgetSession, expireClaim, stickyQueues, stopServing } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Verbs of workers: from `join` and `heartbeat` to `leave`, and the list of workers. */
+
 const INSERT_SESSION = `
   INSERT INTO dibs.session (id, worker, info, lease, joined_at, heartbeat_at, mixed)
   VALUES ($1, $2, $3, $4, $5, $6, false)`;

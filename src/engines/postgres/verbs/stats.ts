@@ -9,6 +9,8 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { countWorkers } from "./sessions.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verb `stats`: depth, rates and ages of one queue, from counters. */
+
 export async function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): Promise<QueueStats> {
   const queue = tx.queues.named(name);
   const depth = queue ? await tx.counters.depth(queue) : NO_DEPTH;

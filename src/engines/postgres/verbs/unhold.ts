@@ -3,6 +3,8 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { fillLanes } from "../limits/lane-line.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verb `unhold`: ends a hold of a group or a queue early. */
+
 export async function unhold(
   tx: Tx,
   { queue: name, groupKey: key }: Verbs["unhold"]["in"],

@@ -11,6 +11,8 @@ import { failureFrom } from "./failure.ts";
 import { latestVersion, migrate } from "../schema/migrations.ts";
 import { FIRST_VERSION } from "../schema/schema.ts";
 
+/** Opens a store's file and sets up SQLite. Every connection begins here. */
+
 export interface OpenOptions {
   path: string;
   store?: number;

@@ -7,6 +7,8 @@ import { cancelRestOfRuns } from "./cancel.ts";
 import { type Found, takeOut } from "./find-task.ts";
 import { freeGroup, missVerdict } from "./line.ts";
 
+/** Deletes tasks for `purge`, `drop` and `discard`. */
+
 const DELETE_TASK = `DELETE FROM task WHERE seq = ?`;
 const DELETE_LEDGER = `DELETE FROM attempt WHERE task = ?`;
 const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task = ?`;

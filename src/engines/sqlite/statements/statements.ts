@@ -1,5 +1,7 @@
 import type { Database, Statement } from "better-sqlite3";
 
+/** The layer between verbs and better-sqlite3: `Tx` extends it. */
+
 export type Value = string | number | null | Uint8Array;
 
 /**

@@ -8,6 +8,8 @@ import { systemClock } from "../../../engine/system-clock.ts";
 import { errorOf, type ThreadReport, type Report, type Request, type ThreadData } from "./messages.ts";
 import { packOps, unpackOutcomes } from "./pack.ts";
 
+/** Starts the thread of a store and talks to it. engine.ts has one for writing and one for reading. */
+
 interface Call {
   ops: readonly Op[];
   resolve: (outcomes: Outcome[]) => void;

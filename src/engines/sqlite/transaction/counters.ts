@@ -4,6 +4,8 @@ import { UncommittedCounts } from "../../../engine/uncommitted-counts.ts";
 import type { Queue } from "./queue-cache.ts";
 import type { Tx } from "./tx.ts";
 
+/** Counters per queue (depth by state, throughput), which a transaction collects and writes once. */
+
 const ADD_DEPTH = `
   UPDATE depth SET ready = ready + ?, waiting = waiting + ?, scheduled = scheduled + ?, claimed = claimed + ?,
     parked = parked + ?, verifying = verifying + ?, done = done + ?, dead = dead + ?, cancelled = cancelled + ?, expired = expired + ?

@@ -10,6 +10,8 @@ import {
 } from "../../../engine/known-queues.ts";
 import type { Tx } from "./tx.ts";
 
+/** The copy of the queues that each connection has, so that no batch reads their policies. `tx.queues` is one. */
+
 export interface Queue extends StoredQueue {
   lanes: Lanes;
   /** It has a row in `gate`. */

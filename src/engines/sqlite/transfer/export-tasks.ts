@@ -20,6 +20,8 @@ import { logOf } from "../flows/log.ts";
 import { ledger } from "../verbs/inspect.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Export: reads the tasks of every state as records. export.ts of this folder calls it. */
+
 type OfTask<Row> = Row & { task: number };
 
 /** Each state is a table, which is read in the order of its key. */

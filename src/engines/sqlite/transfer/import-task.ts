@@ -10,6 +10,8 @@ import { keepStep } from "../flows/steps.ts";
 import { COUNTED, HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Import: writes the rows of one task. import.ts of this folder calls it. */
+
 const INSERT_TASK = `
   INSERT INTO task (seq, queue, created_at, priority, pos, group_key, expires_at, max_attempts, idempotency_key,
     content_type, headers, cost, data)

@@ -13,6 +13,8 @@ import { countStore } from "./count.ts";
 import { exportStore } from "./export.ts";
 import { importRecord } from "./import.ts";
 
+/** The statements of export, import and move. The order of their steps is in engine/store-transfer.ts. */
+
 export interface TransferOptions {
   path: string;
   /** False: a file that does not exist is not created. */

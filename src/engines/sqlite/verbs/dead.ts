@@ -16,6 +16,8 @@ import { DELETE_TIMEOUTS, DELETE_STEPS } from "../flows/steps.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verbs of dead letters: `patterns`, `redrive`, `discard`. Also reads dead letters for `list`. */
+
 export interface DeadRow {
   task: number;
   died_at: number;

@@ -10,6 +10,8 @@ import { fanOut } from "./publish.ts";
 import { readPage } from "../statements/read-page.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verbs `put` and `documents`, and the documents that `housekeep` returns. */
+
 interface DocumentRow {
   value: string;
   due_at: number | null;

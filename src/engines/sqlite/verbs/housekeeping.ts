@@ -11,6 +11,8 @@ import { nextDue, sweep, sweepIsDue } from "../line/sweep.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verbs `housekeep` and `prune`, which broker/housekeeping calls, and the listeners to events. */
+
 export function housekeep(tx: Tx): Verbs["housekeep"]["out"] {
   sweep(tx);
   return outlook(tx);

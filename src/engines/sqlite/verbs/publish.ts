@@ -4,6 +4,8 @@ import type { AddedTask, Addition, NewTask } from "../../../core/task.ts";
 import { addTasks } from "./add.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verb `publish`, and the tasks that a success or a schedule publishes. */
+
 export function publish(tx: Tx, { message }: Verbs["publish"]["in"]): AddedTask[] {
   return addTasks(tx, fanOut(tx, [message]));
 }

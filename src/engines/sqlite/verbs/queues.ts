@@ -14,6 +14,8 @@ import { unsubscribeQueue } from "../transaction/topics.ts";
 import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Verbs of whole queues: `declare`, `pause`, `queues`, `purge`, `drop`. */
+
 export function declare(
   tx: Tx,
   { queue: name, policy, force = false, create = false }: Verbs["declare"]["in"],

@@ -13,6 +13,8 @@ import { readPage } from "../statements/read-page.ts";
 import { COUNTED } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Verbs of workers: from `join` and `heartbeat` to `leave`, and the list of workers. */
+
 const INSERT_SESSION = `
   INSERT INTO session (id, worker, info, lease, joined_at, heartbeat_at, mixed) VALUES (?, ?, ?, ?, ?, ?, 0)`;
 const INSERT_SERVING = `INSERT INTO serving (queue, session) VALUES (?, ?) ON CONFLICT DO NOTHING`;

@@ -4,6 +4,8 @@ import { LaneChanges } from "../limits/lanes.ts";
 import { HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** The verb `unhold`: ends a hold of a group or a queue early. */
+
 export function unhold(tx: Tx, { queue: name, groupKey: key }: Verbs["unhold"]["in"]): { lifted: boolean } {
   const queue = tx.queues.named(name);
   if (!queue) return { lifted: false };
