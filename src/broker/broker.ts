@@ -110,7 +110,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     }
     if (hint.runs) runResults.check(hint.runs);
     if (hint.foreign) {
-      line.wakeAny({ stood: hint.retriedClaim });
+      line.wakeAny({ retriedClaim: hint.retriedClaim });
       housekeeper.checkNow();
       wakeup.wake();
     }

@@ -66,8 +66,8 @@ export class WaitingLine {
    */
   wakeAny({
     most = Number.POSITIVE_INFINITY,
-    stood: retriedClaim,
-  }: { most?: number; stood?: RetriedClaim | undefined } = {}): void {
+    retriedClaim,
+  }: { most?: number; retriedClaim?: RetriedClaim | undefined } = {}): void {
     const looked = new Set<string>();
     if (retriedClaim && this.#answerFor(retriedClaim)) looked.add(setOf(retriedClaim.request));
     for (const waiter of this.#line) {
@@ -80,14 +80,14 @@ export class WaitingLine {
   }
 
   /** False if that claim no longer waits, and others should be retried. */
-  #answerFor(stood: RetriedClaim): boolean {
-    const waiter = this.#line.values().find(({ request }) => request.waitingId === stood.request.waitingId);
-    if ("error" in stood) {
-      if (waiter) this.#fail(waiter, stood.error);
+  #answerFor(retried: RetriedClaim): boolean {
+    const waiter = this.#line.values().find(({ request }) => request.waitingId === retried.request.waitingId);
+    if ("error" in retried) {
+      if (waiter) this.#fail(waiter, retried.error);
       return false;
     }
-    if (waiter) this.#answer(waiter, stood.outcome, 1);
-    else if (stood.outcome.tasks.length > 0) this.#release(stood.outcome);
+    if (waiter) this.#answer(waiter, retried.outcome, 1);
+    else if (retried.outcome.tasks.length > 0) this.#release(retried.outcome);
     return waiter !== undefined;
   }
 

@@ -23,7 +23,7 @@ import { TOPIC_HEADER } from "../core/topic.ts";
 
 /** A queue that a handler can add to: the handle of any queue. */
 export interface AddTarget<In, Options> {
-  /** What it takes. Only a type: it tells them apart where the members below are not published. */
+  /** Never called: it carries the type of the data, because published types lack the internal members below. */
   "~takes"?(data: In, options?: Options): void;
   /** @internal Checks and encodes the data. Stores nothing. */
   prepare(data: In, options?: Options): Promise<NewTask>;

@@ -124,14 +124,14 @@ test("one task for a thousand waiting claims causes at most two claims at the en
   expect(claims).toBeLessThanOrEqual(300);
 });
 
-test("the claim that has waited longest asks first", async () => {
+test("the claim that has waited longest is sent to the engine first", async () => {
   const { line, lineUp, asked } = makeLine();
   for (const worker of ["a", "b", "c"]) await lineUp(worker);
   line.wake({ q: 2 });
   expect(asked.map(({ op }) => op.worker)).toEqual(["a", "b"]);
 });
 
-test("a new claim lets the longest-waiting one that shares a queue with it ask first", async () => {
+test("a new claim is sent to the engine after the longest-waiting claim that shares a queue with it", async () => {
   const { line, lineUp, asked } = makeLine();
   await lineUp("a", { queues: ["other"] });
   await lineUp("b", { queues: ["other", "q"] });
@@ -148,7 +148,7 @@ test("one claim for many tasks is woken instead of many claims", async () => {
   expect(asked.map(({ op }) => op.worker)).toEqual(["a"]);
 });
 
-test("a claim that gets all it asked for wakes the next, which wakes two", async () => {
+test("a claim with a full answer wakes the next claim, which wakes two", async () => {
   const { line, lineUp, asked, next } = makeLine();
   for (const worker of ["a", "b", "c", "d", "e"]) await lineUp(worker);
   line.wakeAny();
@@ -161,7 +161,7 @@ test("a claim that gets all it asked for wakes the next, which wakes two", async
   expect(asked).toEqual([]);
 });
 
-test("a claim that is woken during its call asks again", async () => {
+test("a claim that is woken during its call is retried", async () => {
   const { line, lineUp, asked, next } = makeLine();
   await lineUp("a");
   line.wake({ q: 1 });
@@ -173,7 +173,7 @@ test("a claim that is woken during its call asks again", async () => {
   expect(asked).toEqual([]);
 });
 
-test("a claim whose call began before another's full answer asks again if no other is left to wake", async () => {
+test("a claim whose call began before another's full answer is retried if no other is left to wake", async () => {
   const { line, lineUp, asked, next } = makeLine();
   for (const worker of ["a", "b", "c"]) await lineUp(worker);
   line.wake({ q: 3 });
@@ -270,7 +270,7 @@ describe("a waiting claim that the engine has retried", () => {
   });
 
   /** Three workers wait, two of them for the same queue. */
-  async function makeStanding() {
+  async function makeWaiting() {
     const made = makeLine();
     const stop = new AbortController();
     const requests: ClaimRequest[] = [];
@@ -287,10 +287,10 @@ describe("a waiting claim that the engine has retried", () => {
   }
 
   test("a retried claim is answered, and only claims for other queues are woken", async () => {
-    const { line, a, request, names, clock } = await makeStanding();
-    line.wakeAny({ stood: { request, outcome: outcome(0) } });
+    const { line, a, request, names, clock } = await makeWaiting();
+    line.wakeAny({ retriedClaim: { request, outcome: outcome(0) } });
     expect(names()).toEqual(["c"]);
-    line.wakeAny({ stood: { request, outcome: outcome(1) } });
+    line.wakeAny({ retriedClaim: { request, outcome: outcome(1) } });
     await clock.advance(0);
     expect(a.tasks).toBe(1);
     // There may be more tasks.
@@ -298,31 +298,31 @@ describe("a waiting claim that the engine has retried", () => {
   });
 
   test("tasks of a retried claim that no longer waits are released, and other claims are woken", async () => {
-    const { line, request, stop, names, givenBack } = await makeStanding();
+    const { line, request, stop, names, givenBack } = await makeWaiting();
     stop.abort();
-    line.wakeAny({ stood: { request, outcome: outcome(1) } });
+    line.wakeAny({ retriedClaim: { request, outcome: outcome(1) } });
     expect(givenBack).toHaveLength(1);
     expect(names()).toEqual(["b", "c"]);
   });
 
   test("a retried claim is answered during its own call, and the tasks of that call are released", async () => {
-    const { line, a, request, givenBack, next } = await makeStanding();
+    const { line, a, request, givenBack, next } = await makeWaiting();
     line.wake({ q: 1 });
-    line.wakeAny({ stood: { request, outcome: outcome(1) } });
+    line.wakeAny({ retriedClaim: { request, outcome: outcome(1) } });
     await next().answer(1);
     expect(a.tasks).toBe(1);
     expect(givenBack).toHaveLength(1);
   });
 
-  test("a retried claim fails as if its caller had asked, and other claims are woken", async () => {
-    const { line, request, names } = await makeStanding();
-    line.wakeAny({ stood: { request, error: new Error("the disk is full") } });
+  test("a retried claim that fails is rejected with its error, and other claims are woken", async () => {
+    const { line, request, names } = await makeWaiting();
+    line.wakeAny({ retriedClaim: { request, error: new Error("the disk is full") } });
     expect(names()).toEqual(["b", "c"]);
   });
 
   test("a task that the retried claim's worker may not have is offered to another worker", async () => {
-    const { line, request, names } = await makeStanding();
-    line.wakeAny({ stood: { request, outcome: outcome(0, { passed: true }) } });
+    const { line, request, names } = await makeWaiting();
+    line.wakeAny({ retriedClaim: { request, outcome: outcome(0, { passed: true }) } });
     expect(names()).toEqual(["b", "c"]);
   });
 });

@@ -190,7 +190,7 @@ describe("a server that is restarted", () => {
     expect((await next).tasks).toMatchObject([{ data: "x", attempt: 1 }]);
   });
 
-  test("every call gets a certain outcome if there is one", async () => {
+  test("a call during a restart is answered with its outcome where the outcome is certain", async () => {
     const served = await Served.start();
     const port = await served.open();
     await addNamed(port, "1", "2");

@@ -103,7 +103,7 @@ test("a fingerprint does not depend on any number in the message", () => {
   );
 });
 
-test("the fingerprint of a hostile message takes no long time", () => {
+test("the fingerprint of 100,000 repeated characters takes less than half a second of CPU", () => {
   const taken = cpuTimeOf(() => {
     for (const part of ["'", "a1", "0x", "1.", "http://", "-", "f"]) of(part.repeat(100_000));
   });

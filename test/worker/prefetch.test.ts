@@ -173,7 +173,7 @@ describe("a worker that prefetches by itself", () => {
     );
   });
 
-  it("handlers that take longer than the bound share tasks by their speed, exact to the task", async () => {
+  it("handlers that take longer than the bound share tasks by their speed, to the exact task", async () => {
     await using store = await openTestStore();
     const { clock } = store;
     const { seen, started } = watch(store.dibs.port, clock);
@@ -195,7 +195,7 @@ describe("a worker that prefetches by itself", () => {
     await clock.advance(2_000);
   });
 
-  it("a slow handler's worker gives back what it has not started, in its place and without an attempt", async () => {
+  it("the worker of a slow handler returns tasks that it has not started to their positions, without an attempt", async () => {
     await using store = await openTestStore();
     const { clock } = store;
     const { seen, started } = watch(store.dibs.port, clock);

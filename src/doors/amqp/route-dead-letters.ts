@@ -30,7 +30,7 @@ export class DeadLetterRouter {
     this.#running ??= this.#run();
   }
 
-  /** Resolves when it has left the store. */
+  /** Resolves when its worker has left the store. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error("the server stops"));
     await this.#running;

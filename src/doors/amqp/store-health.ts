@@ -1,6 +1,6 @@
 /**
- * Whether the store takes messages. After it has failed to, as with a full disk, it is asked once a second, and
- * publishers are blocked until it has written something again.
+ * Whether the store accepts messages. After a failed write (a full disk, for example) it tries to write once a second,
+ * and publishers are blocked until that succeeds.
  */
 export class StoreHealth {
   readonly #write: () => Promise<unknown>;

@@ -55,22 +55,22 @@ describe("commits of another process", () => {
     };
     const first = await stand("first", 1);
     await stand("second", 2);
-    const stood = async (leave?: number) => {
+    const retried = async (leave?: number) => {
       if (leave !== undefined) await call(engine, { verb: "leave", session: leave });
       const told = nextHint(engine, (hint) => hint.foreign === true);
       ask(other, { verb: "add", tasks: [newTask()] });
       return (await told).retriedClaim;
     };
-    expect(await stood()).toMatchObject({
+    expect(await retried()).toMatchObject({
       request: { worker: "first", waitingId: 1 },
       outcome: { tasks: [{ queue: QUEUE, attempt: 1 }] },
     });
     await stand("first again", 3);
-    expect(await stood()).toMatchObject({ request: { waitingId: 2 }, outcome: { tasks: [{}] } });
+    expect(await retried()).toMatchObject({ request: { waitingId: 2 }, outcome: { tasks: [{}] } });
     const last = await stand("last", 4);
-    expect(await stood(first)).toMatchObject({ request: { waitingId: 3 }, outcome: { tasks: [{}] } });
+    expect(await retried(first)).toMatchObject({ request: { waitingId: 3 }, outcome: { tasks: [{}] } });
     // No claim waits any more.
-    expect(await stood(last)).toBeUndefined();
+    expect(await retried(last)).toBeUndefined();
     expect((await call(engine, { verb: "stats", queue: QUEUE })).depth).toMatchObject({
       ready: 2,
       claimed: 2,

@@ -42,7 +42,7 @@ export function readMethod(payload: Buffer): { plan: Plan; method: Method } {
         break;
       case "longlong": {
         const from = need(8);
-        // Delivery tags count messages of one channel: beyond 2^53 no tag was ever given out, and any number will do.
+        // Delivery tags count the messages of one channel. No channel reaches 2^53, so a larger tag is unknown, exact or not.
         args[name] = payload.readUInt32BE(from) * 0x1_0000_0000 + payload.readUInt32BE(from + 4);
         break;
       }

@@ -16,7 +16,7 @@ interface Definition {
   readonly content?: true;
 }
 
-/** The names of reserved fields begin with an underscore: they are read over, and written as zero. */
+/** The names of reserved fields begin with an underscore: they are skipped when read, and written as zero. */
 export const METHODS = {
   "connection.start": {
     id: [10, 10],
@@ -246,7 +246,7 @@ interface Values {
   bit: boolean;
   shortstr: string;
   longstr: Buffer;
-  /** As it is on the wire, without its length: table.ts reads it where somebody looks inside. */
+  /** The bytes on the wire, without their length. table.ts parses them when a field is needed. */
   table: Buffer;
 }
 

@@ -102,7 +102,7 @@ export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned |
   const run = await runOf(tx, task);
   if (!run) return undefined;
   if (run.state !== null) return "over";
-  // Parts have a name; without parts there are no stored results.
+  // Only parts store results for a join, and only parts have a name.
   const others = run.part !== "" && run.under_way === 1 ? await partResults(tx, run.id) : [];
   const underWay = {
     ...{ id: tx.id(run.created_at, run.id), pipeline: run.pipeline },

@@ -53,7 +53,7 @@ export interface ThreadReport {
   answers: Answer[];
   hint: Hint | null;
   /** The outcome of a waiting claim that was retried because another process committed. */
-  stood?: Omit<Answer, "id"> & { op: Op<"claim"> };
+  retried?: Omit<Answer, "id"> & { op: Op<"claim"> };
 }
 
 /** An error as data. One that is not a DibsError is a bug, and keeps its stack. */

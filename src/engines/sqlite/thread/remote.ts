@@ -109,8 +109,9 @@ export class Remote {
     return promise;
   }
 
-  #receive({ answers, hint, stood }: ThreadReport): void {
-    if (hint && !this.#closing) this.#onHint(stood ? { ...hint, retriedClaim: stoodFrom(stood) } : hint);
+  #receive({ answers, hint, retried }: ThreadReport): void {
+    if (hint && !this.#closing)
+      this.#onHint(retried ? { ...hint, retriedClaim: retriedFrom(retried) } : hint);
     for (const { id, outcomes, failure } of answers) {
       const call = this.#calls.get(id)!;
       this.#calls.delete(id);
@@ -148,7 +149,7 @@ export class Remote {
   }
 }
 
-function stoodFrom({ op, outcomes, failure }: NonNullable<ThreadReport["stood"]>): RetriedClaim {
+function retriedFrom({ op, outcomes, failure }: NonNullable<ThreadReport["retried"]>): RetriedClaim {
   if (failure) return { request: op, error: errorOf(failure) };
   const [outcome] = unpackOutcomes(outcomes!, [op]);
   if ("refused" in outcome!) return { request: op, error: errorFrom(outcome.refused) };

@@ -34,7 +34,7 @@ class ServedStore {
   readonly #store: SqliteStore;
   readonly #sessions = new Set<number>();
   /** Waiting claims by session, the longest-waiting first. */
-  readonly #standing = new Map<number, Op<"claim">>();
+  readonly #waiting = new Map<number, Op<"claim">>();
   readonly #heart: HeartbeatTimer;
   readonly #watch: Watch | undefined;
   /** Requests that were not executed yet. */
@@ -158,7 +158,7 @@ class ServedStore {
       } else if (op.verb === "claim") {
         this.#followClaim(op, outcome as Outcome<"claim">);
       } else if (op.verb === "retire") {
-        this.#standing.delete(op.session);
+        this.#waiting.delete(op.session);
       }
     }
   }
@@ -168,13 +168,13 @@ class ServedStore {
     const found = "ok" in outcome && outcome.ok.tasks.length > 0;
     if (found) this.#watch?.useful();
     if (session === undefined) return;
-    if ("ok" in outcome && !found && stands !== undefined) this.#standing.set(session, op);
-    else this.#standing.delete(session);
+    if ("ok" in outcome && !found && stands !== undefined) this.#waiting.set(session, op);
+    else this.#waiting.delete(session);
   }
 
   #forget(session: number): void {
     this.#sessions.delete(session);
-    this.#standing.delete(session);
+    this.#waiting.delete(session);
     this.#heart.leave(session);
   }
 
@@ -238,8 +238,8 @@ class ServedStore {
   #foreign(): void {
     // With an injected clock, the caller requests what follows.
     if (this.#data.reading !== null) return this.#tell({ foreign: true });
-    const [standing] = this.#standing.values();
-    if (standing) this.#claimFor(standing);
+    const [waiting] = this.#waiting.values();
+    if (waiting) this.#claimFor(waiting);
     else this.#tell({ foreign: true });
     if (this.#sessions.size === 0) return;
     try {
@@ -258,11 +258,11 @@ class ServedStore {
       const { outcomes, hint } = this.#store.execute([op], systemClock.read());
       if (this.#store.committed) this.#watch?.committed();
       this.#follow([op], outcomes);
-      const stood = { op, outcomes: packOutcomes(outcomes, [op]) };
-      this.#post({ answers: [], hint: { ...hint, foreign: true }, stood });
+      const retried = { op, outcomes: packOutcomes(outcomes, [op]) };
+      this.#post({ answers: [], hint: { ...hint, foreign: true }, retried });
     } catch (error) {
-      this.#standing.delete(op.session!);
-      this.#post({ answers: [], hint: { foreign: true }, stood: { op, failure: failureOf(error) } });
+      this.#waiting.delete(op.session!);
+      this.#post({ answers: [], hint: { foreign: true }, retried: { op, failure: failureOf(error) } });
     }
   }
 
