@@ -90,9 +90,14 @@ async function run(words: string[], flags: Flags): Promise<void> {
     await worker.stop({ timeout: flags.stopTimeout });
   };
   void drainIfInterrupted();
-  const stopWaiting = flags.wait === undefined ? () => {} : giveUpAfter(flags.wait, worker, report);
+  const { wait } = flags;
+  const giveUp = (): (() => void) => (wait === undefined ? () => {} : giveUpAfter(wait, worker, report));
+  let stopWaiting = giveUp();
   try {
     await worker.ready;
+    // Only now may a task come. To give up in the middle of its first claim would release a task that never started.
+    stopWaiting();
+    stopWaiting = giveUp();
     await worker.stopped;
   } finally {
     stopWaiting();
