@@ -12,7 +12,9 @@ import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * The fast path of `add`: plain tasks in one statement. add.ts executes it, and add-together.ts sends it ahead.
+ * The fast path of `add`: plain tasks in one statement. add.ts executes it, and add-together.ts sends it ahead. With 500
+ * adds in progress one takes 53 µs of the client's CPU, and 78 on the general path; 15 and 18 of the server's. Medians of
+ * four interleaved rounds on a busy machine.
  */
 
 /**

