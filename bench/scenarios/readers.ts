@@ -13,8 +13,6 @@ import type { Payload } from "../contender.ts";
 const BATCH = 500;
 const READING = 10;
 const SILENT = 100;
-/** How often each kind of readers is measured in a round. Single legs differ by a fifth on a quiet machine. */
-const LEGS = 3;
 /** Each task emits three events. */
 export const STEADY = 5_000;
 const EVENTS_OF_A_TASK = 3;
@@ -28,9 +26,8 @@ export interface ReadersTask {
 
 export const readers: Scenario = {
   name: "readers",
-  about: `tasks added in batches of ${BATCH}, four in progress, and drained, with no readers of the events, with ${READING}, and with ${SILENT} that listen and read nothing; in process, and at a server whose events are read over HTTP. Each leg with readers is compared with the legs without just before and after it; a share is the median of ${LEGS}. CPU is that of the server and of the process that has all readers, which discards what it reads. And ${STEADY.toLocaleString("en")} tasks/s added and handled with ${READING} readers: the share of them that passes, and the share of their events that a reader in the process gets`,
+  about: `tasks added in batches of ${BATCH}, four in progress, and drained, with no readers of the events, with ${READING}, and with ${SILENT} that listen and read nothing; in process, and at a server whose events are read over HTTP. Each leg with readers is compared with the legs without just before and after it. CPU is that of the server and of the process that has all readers, which discards what it reads. And ${STEADY.toLocaleString("en")} tasks/s added and handled with ${READING} readers: the share of them that passes, and the share of their events that a reader in the process gets`,
   needs: "dibs",
-  warmUp: true,
   async run(bench) {
     return [...(await inProcess(bench)), ...(await atServer(bench))];
   },
@@ -40,7 +37,7 @@ export const readers: Scenario = {
 let shown = 0;
 
 async function inProcess(bench: Bench): Promise<Figure[]> {
-  await using dibs = await open(bench.path(`readers-${bench.settings.warmUp}`));
+  await using dibs = await open(bench.path("readers"));
   const figures = await compare(bench, "in process", dibs, async (kind, count) => {
     shown = 0;
     const stop = new AbortController();
@@ -60,7 +57,7 @@ async function readAll(events: AsyncIterable<DibsEvent>): Promise<void> {
 async function atServer(bench: Bench): Promise<Figure[]> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const flags = serverFlags(bench.path(`readers-server-${bench.settings.warmUp}`), port);
+  const flags = serverFlags(bench.path("readers-server"), port);
   const main = fileURLToPath(await built("src/cli/main.ts", bench.settings.cache));
   const { pid, stop } = await startProgram(process.execPath, [main, "serve", ...flags], port);
   const startReaders: StartReaders = async (kind, count) => {
@@ -93,7 +90,10 @@ export interface Leg {
   readers: number;
 }
 
-/** Each kind of readers between two legs without any. The steady one comes last. */
+/**
+ * Each kind of readers between two legs without any, once: rounds repeat it, because single legs differ by a fifth on a
+ * quiet machine. The steady one comes last.
+ */
 async function compare(
   bench: Bench,
   where: string,
@@ -114,25 +114,22 @@ async function compare(
     ["drain", (from) => drain(queue, bench.size(40_000, 500), from), both],
     [`${STEADY} tasks/s`, (from) => addSteadily(queue, steadyMs(bench), from), both.slice(0, 1)],
   ] satisfies [string, Measure, readonly (typeof both)[number][]][]) {
+    // Not counted: the server and this process compile the code in it.
     await leg(measure, server, undefined);
     const alone = [await leg(measure, server, undefined)];
     for (const [kind, count] of kinds) {
-      const beside: Leg[] = [];
-      const shares: number[] = [];
-      for (let n = 0; n < LEGS; n++) {
-        const { pid, stop } = await startReaders(kind, count);
-        beside.push(await leg(measure, server, pid));
-        // So that readers have time to see the last events.
-        await sleep(200);
-        await stop();
-        alone.push(await leg(measure, server, undefined));
-        shares.push(beside.at(-1)!.rate / mean(alone.slice(-2).map((each) => each.rate)));
-      }
+      const { pid, stop } = await startReaders(kind, count);
+      const beside = await leg(measure, server, pid);
+      // So that readers have time to see the last events.
+      await sleep(200);
+      await stop();
+      alone.push(await leg(measure, server, undefined));
       const label = `${where}, ${what}, ${count} ${kind} readers`;
-      figures.push(rate(label, medianOf(beside, "rate")), times(`${label}: share`, median(shares)));
+      const share = beside.rate / mean(alone.slice(-2).map((each) => each.rate));
+      figures.push(rate(label, beside.rate), times(`${label}: share`, share));
       if (server === undefined || what !== "drain") continue;
-      figures.push(microseconds(`${label}: CPU of the server a task`, medianOf(beside, "server")));
-      figures.push(microseconds(`${label}: CPU of the readers a task`, medianOf(beside, "readers")));
+      figures.push(microseconds(`${label}: CPU of the server a task`, beside.server));
+      figures.push(microseconds(`${label}: CPU of the readers a task`, beside.readers));
     }
     figures.push(rate(`${where}, ${what}, no readers`, medianOf(alone, "rate")));
     if (server === undefined || what !== "drain") continue;
