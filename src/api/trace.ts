@@ -1,7 +1,7 @@
-import { createRequire } from "node:module";
 import type * as OpenTelemetry from "@opentelemetry/api";
 import type { Context, Span } from "@opentelemetry/api";
 import { LIMITS } from "../core/limits.ts";
+import { requireHere } from "../core/own-files.ts";
 import type { Port } from "../core/port.ts";
 import type { AddedTask, Headers } from "../core/task.ts";
 
@@ -21,7 +21,7 @@ function api(): typeof OpenTelemetry | undefined {
   if (registered?.trace === undefined) return undefined;
   if (loaded === undefined) {
     try {
-      loaded = createRequire(import.meta.url)("@opentelemetry/api") as typeof OpenTelemetry;
+      loaded = requireHere()("@opentelemetry/api") as typeof OpenTelemetry;
     } catch {
       loaded = null;
     }
@@ -112,8 +112,8 @@ interface Handled {
 }
 
 /**
- * The handler with a span per call, which is a child of the span that added the task. A batch links to the spans of all
- * its tasks.
+ * The handler with a span per call. It links to the spans that added its tasks, and is a child of that span if it has
+ * one task.
  */
 export function traceHandler<Given extends Handled | Handled[], Answer>(
   handler: (given: Given) => Answer,
@@ -135,7 +135,7 @@ export function traceHandler<Given extends Handled | Handled[], Answer>(
             ? { "messaging.batch.message_count": given.length }
             : { "messaging.message.id": id, "dibs.attempt": attempt }),
         },
-        ...(Array.isArray(given) && { links: linksTo(otel, contexts) }),
+        links: linksTo(otel, contexts),
       },
       parent,
     );
@@ -195,5 +195,8 @@ function linksTo(otel: typeof OpenTelemetry, contexts: Context[]): OpenTelemetry
 
 function fail(otel: typeof OpenTelemetry, span: Span, error: unknown): void {
   span.recordException(error instanceof Error ? error : String(error));
+  const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
+  const type = [code, name].find((each) => typeof each === "string") ?? "_OTHER";
+  span.setAttribute("error.type", type as string);
   span.setStatus({ code: otel.SpanStatusCode.ERROR });
 }

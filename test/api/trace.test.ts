@@ -64,6 +64,7 @@ describe.each(STORES)("traces on %s", (store) => {
     expect(new Set([caller, send, process, next].map((span) => span.trace)).size).toBe(1);
     expect([send.parent, process.parent, next.parent]).toEqual([caller.id, send.id, process.id]);
     expect(inHandler).toBe(process.id);
+    expect([process.links, next.links]).toEqual([[send.id], [process.id]]);
     expect(send).toMatchObject({ kind: SpanKind.PRODUCER, failed: false });
     expect(process).toMatchObject({
       kind: SpanKind.CONSUMER,
@@ -86,10 +87,10 @@ describe("traces", () => {
     });
     await expect((await queue.add(1)).result()).rejects.toMatchObject({ code: "TASK_DEAD" });
     await expect(queue.add(1, { groupKey: "" })).rejects.toMatchObject({ code: "INVALID" });
-    expect(spans().map(({ name, failed }) => [name, failed])).toEqual([
-      ["send q", false],
-      ["process q", true],
-      ["send q", true],
+    expect(spans().map(({ name, failed, attributes }) => [name, failed, attributes["error.type"]])).toEqual([
+      ["send q", false, undefined],
+      ["process q", true, "Error"],
+      ["send q", true, "INVALID"],
     ]);
   });
 
