@@ -1,6 +1,6 @@
 // Builds and packs dibs, installs the tarball in an empty project as a user would, and there runs and type-checks
 // programs (in project/): with both kinds of module, and each way in which TypeScript resolves a package. On a Node that
-// is too old, every entry point must report that.
+// is too old, every entry point must report that. At last it runs the recipes of the guide to bundlers and frameworks.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { checkContents } from "./contents.ts";
 import { checkRefusals, installNode, OLD_NODES } from "./old-node.ts";
+import { runRecipes } from "./recipes.ts";
 import { PostgresServer, QUICK } from "../postgres/server.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -16,33 +17,34 @@ const folder = mkdtempSync(join(tmpdir(), "dibs-package-"));
 const project = join(folder, "project");
 
 try {
-  const tarball = step("build and pack", pack);
-  step("install", () => install(tarball));
+  const tarball = await step("build and pack", pack);
+  await step("install", () => install(tarball));
   const postgres = await PostgresServer.start({ settings: QUICK });
   try {
-    step("run a program", () => run(project, process.execPath, ["main.mjs", postgres.url]));
+    await step("run a program", () => run(project, process.execPath, ["main.mjs", postgres.url]));
   } finally {
     await postgres.remove();
   }
   for (const version of OLD_NODES) {
-    const node = step(`install Node ${version}`, () =>
+    const node = await step(`install Node ${version}`, () =>
       installNode(version, folder, (cwd, args) => run(cwd, "npm", args)),
     );
-    step(`refuse Node ${version}`, () => checkRefusals(node, version, project));
+    await step(`refuse Node ${version}`, () => checkRefusals(node, version, project));
   }
   for (const options of ["node16", "nodenext", "bundler"].map(optionsFor)) {
-    step(`type-check a module with moduleResolution ${options.moduleResolution}`, () =>
+    await step(`type-check a module with moduleResolution ${options.moduleResolution}`, () =>
       typeCheck("user.ts", { ...options, noEmit: true }),
     );
-    step(`compile CommonJS with moduleResolution ${options.moduleResolution}`, () =>
+    await step(`compile CommonJS with moduleResolution ${options.moduleResolution}`, () =>
       typeCheck("common.cts", {
         ...options,
         ...(options.module === "preserve" && { module: "commonjs" }),
         outDir: ".",
       }),
     );
-    step("run CommonJS", runCommon);
+    await step("run CommonJS", runCommon);
   }
+  await runRecipes(folder, tarball, step);
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;
@@ -114,9 +116,9 @@ function runCommon(): void {
   rmSync(join(project, "common.cjs"));
 }
 
-function step<Result>(name: string, work: () => Result): Result {
+async function step<Result>(name: string, work: () => Result | Promise<Result>): Promise<Result> {
   const started = performance.now();
-  const result = work();
+  const result = await work();
   console.log(`${name}: ok, ${((performance.now() - started) / 1000).toFixed(1)} s`);
   return result;
 }
