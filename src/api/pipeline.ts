@@ -7,7 +7,15 @@ import type { Logger } from "../core/logger.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { DEFAULT_POLICY } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import { checkStages, type RunStart, type RunState, type Stage, stageQueue } from "../core/run.ts";
+import {
+  checkStages,
+  type RunPlace,
+  type RunStart,
+  type RunState,
+  type Stage,
+  stageQueue,
+} from "../core/run.ts";
+import { inputsOf } from "../core/stage-graph.ts";
 import { BY_INPUT, costFrom, withFirstCost } from "../core/stage-cost.ts";
 import { show } from "../core/show.ts";
 import type { NewTask } from "../core/task.ts";
@@ -57,6 +65,22 @@ export interface PipelineWorkOptions<Name extends string = string> {
   name?: string | undefined;
 }
 
+/** Names of stages of the pipeline that are defined already. */
+type After<Stages> =
+  | undefined
+  | NameOf<Stages>
+  | readonly [NameOf<Stages>, NameOf<Stages>, ...NameOf<Stages>[]];
+type NameOf<Stages> = keyof Stages & string;
+
+/** Which stages a stage follows, if not the one before it. */
+export interface AfterOption<Order> {
+  /**
+   * The name of one stage: its result is the input. A list of at least two: the stage merges them, and its input is an
+   * object with the result of each.
+   */
+  after?: Order | undefined;
+}
+
 /** A handler. The types of the next stage follow from what it returns. */
 export type StageHandler<Data, Out> = (task: Task<Data>) => Promise<Out> | Out;
 
@@ -65,8 +89,62 @@ export type Passed<Out> = Out extends Each<infer Item> ? Item : Out;
 type IsParted<Out, Parted extends boolean> = [Extract<Out, Each>] extends [never] ? Parted : true;
 type ResultOf<Data, Parted extends boolean> = Parted extends true ? Data[] : Data;
 
-/** Input and output types of the stages, by name. */
-type StageTypes = Record<string, [data: unknown, out: unknown]>;
+/** Input and output types of the stages, by name, and whether the run is in parts after them. */
+type StageTypes = Record<string, [data: unknown, out: unknown, parted: boolean]>;
+
+/** What a stage passes on. */
+type OutOf<Stages extends StageTypes, Name> = Name extends keyof Stages
+  ? Json<Passed<Stages[Name][1]>>
+  : never;
+type PartedAfter<Stages extends StageTypes, Name> = Name extends keyof Stages
+  ? true extends Stages[Name][2]
+    ? true
+    : false
+  : false;
+
+/** The input of a stage: of the one before it, of a named one, or of several. */
+type InputOf<Stages extends StageTypes, Order, Data> = Order extends string
+  ? OutOf<Stages, Order>
+  : Order extends readonly (infer Name extends string)[]
+    ? { [Each in Name]: OutOf<Stages, Each> }
+    : Data;
+type JoinedOf<Stages extends StageTypes, Order, Data> = Order extends string
+  ? OutOf<Stages, Order>[]
+  : Order extends readonly (infer Name extends string)[]
+    ? { [Each in Name]: OutOf<Stages, Each>[] }
+    : Data[];
+type PartedBefore<Stages extends StageTypes, Order, Parted extends boolean> = Order extends string
+  ? PartedAfter<Stages, Order>
+  : Order extends readonly (infer Name extends string)[]
+    ? true extends PartedAfter<Stages, Name>
+      ? true
+      : false
+    : Parted;
+
+/** The stages without followers, after another one was added. */
+type EndsWith<Ends extends string, Order, Last extends string, Name extends string> =
+  | Exclude<
+      Ends,
+      Order extends string ? Order : Order extends readonly (infer Each extends string)[] ? Each : Last
+    >
+  | Name;
+/** A name that is built at run time, in a loop for example, tells the types nothing. */
+type IsKnown<Name extends string> = {} extends Record<Name, 1> ? false : true;
+type Adding<Stages extends StageTypes, Name extends string, Types extends StageTypes[string]> =
+  IsKnown<Name> extends true ? Stages & Record<Name, Types> : Stages;
+type IsUnion<T, Whole = T> = [T] extends [never]
+  ? false
+  : T extends T
+    ? [Whole] extends [T]
+      ? false
+      : true
+    : never;
+
+/** The result of a run: that of its last stage; of several, an object with the result of each. */
+type RunResult<Data, Parted extends boolean, Stages extends StageTypes, Ends extends string> =
+  IsUnion<Ends> extends true
+    ? { [Name in Ends]: ResultOf<OutOf<Stages, Name>, PartedAfter<Stages, Name>> }
+    : ResultOf<Data, Parted>;
 
 interface DefinedStage extends Stage {
   costOf: ((input: unknown) => number) | undefined;
@@ -85,6 +163,8 @@ export class Pipeline<
   Data = Json<In>,
   Parted extends boolean = false,
   Stages extends StageTypes = {},
+  Last extends string = never,
+  Ends extends string = never,
 > implements AddTarget<In, PartOptions> {
   readonly name: string;
   readonly #owner: Owner;
@@ -99,39 +179,66 @@ export class Pipeline<
   }
 
   /**
-   * Adds the next stage. What it returns becomes `task.data` of the following one; `each(items)` makes a part of every
-   * item.
+   * Adds a stage, which follows the one before it, or those that `after` names. What it returns becomes `task.data` of
+   * the following ones; `each(items)` makes a part of every item.
    */
-  stage<Out, const Name extends string = string>(
+  stage<Out, const Name extends string = string, const Order extends After<Stages> = undefined>(
     name: Name,
-    handler: StageHandler<Data, Out>,
-    options: StageOptions<Data> = {},
-  ): Pipeline<In, Json<Passed<Out>>, IsParted<Out, Parted>, Stages & Record<Name, [Data, Out]>> {
-    return this.#define(name, false, handler, options) as never;
+    handler: StageHandler<InputOf<Stages, Order, Data>, Out>,
+    options: StageOptions<InputOf<Stages, Order, Data>> & AfterOption<Order> = {},
+  ): Pipeline<
+    In,
+    Json<Passed<Out>>,
+    IsParted<Out, PartedBefore<Stages, Order, Parted>>,
+    Adding<
+      Stages,
+      Name,
+      [InputOf<Stages, Order, Data>, Out, IsParted<Out, PartedBefore<Stages, Order, Parted>>]
+    >,
+    IsKnown<Name> extends true ? Name : Last,
+    IsKnown<Name> extends true ? EndsWith<Ends, Order, Last, Name> : Ends
+  > {
+    return this.#define(name, false, handler, options as StageOptions<never>) as never;
   }
 
   /**
    * Adds a stage that starts once, when all parts of a run have arrived: `task.data` is the list of their results, in
-   * order.
+   * order. After several stages, it is an object with a list of each.
    */
-  join<Out, const Name extends string = string>(
+  join<Out, const Name extends string = string, const Order extends After<Stages> = undefined>(
     name: Name,
-    handler: StageHandler<Data[], Out>,
-    options: JoinOptions = {},
-  ): Pipeline<In, Json<Passed<Out>>, IsParted<Out, false>, Stages & Record<Name, [Data[], Out]>> {
-    return this.#define(name, true, handler, options) as never;
+    handler: StageHandler<JoinedOf<Stages, Order, Data>, Out>,
+    options: JoinOptions & AfterOption<Order> = {},
+  ): Pipeline<
+    In,
+    Json<Passed<Out>>,
+    IsParted<Out, false>,
+    Adding<Stages, Name, [JoinedOf<Stages, Order, Data>, Out, IsParted<Out, false>]>,
+    IsKnown<Name> extends true ? Name : Last,
+    IsKnown<Name> extends true ? EndsWith<Ends, Order, Last, Name> : Ends
+  > {
+    return this.#define(name, true, handler, options as StageOptions<never>) as never;
   }
 
-  #define(name: string, joins: boolean, handler: Handler<never>, options: StageOptions<never>): this {
+  #define(
+    name: string,
+    joins: boolean,
+    handler: Handler<never>,
+    options: StageOptions<never> & AfterOption<unknown>,
+  ): this {
     if (this.#defined) {
       throw invalid(`Pipeline "${this.name}" is in use: define its stages before its first add() or work().`);
     }
     checkHandler(handler, joins ? "join" : "stage", "second");
     checkObject(options, "The options of a stage");
     checkNames(options, NAMES, `stage "${name}"`);
-    const { concurrency, prefetch, name: label, on, cost: given, ...rest } = options;
+    const { concurrency, prefetch, name: label, on, cost: given, after, ...rest } = options;
     const cost = typeof given === "function" ? BY_INPUT : given;
-    const stage: Stage = { name, joins, ...(cost !== undefined && { cost }) };
+    const stage: Stage = {
+      ...{ name, joins },
+      ...(after !== undefined && { after: copyOf(after) }),
+      ...(cost !== undefined && { cost }),
+    };
     checkStages(this.name, [...this.#stages, stage]);
     if (rest.schema !== undefined && this.#stages.length > 0) {
       throw invalid(
@@ -146,16 +253,17 @@ export class Pipeline<
         ? (input: unknown) =>
             costFrom(given as (input: unknown) => number, input, `The cost of stage "${name}"`)
         : undefined;
-    const before = this.#stages.at(-1);
-    if (before && costOf) before.queue.nextCost = { stage: name, of: costOf };
     this.#stages.push({ ...stage, costOf, handler, work, queue, encode: splitOptions(rest).encodeData });
+    // checkStages: no other stage follows that one.
+    const [before] = costOf ? inputsOf(this.#stages, name) : [];
+    if (before !== undefined && costOf) this.#stage(before).queue.nextCost = { stage: name, of: costOf };
     return this;
   }
 
   get stages(): Stage[] {
-    return this.#stages.map(({ name, joins, cost }) => ({
-      name,
-      joins,
+    return this.#stages.map(({ name, joins, after, cost }) => ({
+      ...{ name, joins },
+      ...(after !== undefined && { after }),
       ...(cost !== undefined && { cost }),
     }));
   }
@@ -178,7 +286,10 @@ export class Pipeline<
 
   // ── Runs ────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async add(input: Payload<In>, options: RunOptions = {}): Promise<AddedRun<ResultOf<Data, Parted>>> {
+  async add(
+    input: Payload<In>,
+    options: RunOptions = {},
+  ): Promise<AddedRun<RunResult<Data, Parted, Stages, Ends>>> {
     const task = await this.#begin(input, options);
     const [, [added]] = await Promise.all([this.declare(), this.#owner.port.add([task], { tx: options.tx })]);
     return new AddedRun(this.#owner.port, this.name, added!);
@@ -188,7 +299,7 @@ export class Pipeline<
   async addMany(
     inputs: Item<In>[],
     options: AddManyOptions = {},
-  ): Promise<AddedRun<ResultOf<Data, Parted>>[]> {
+  ): Promise<AddedRun<RunResult<Data, Parted, Stages, Ends>>[]> {
     checkManyOptions(options);
     if (!Array.isArray(inputs))
       throw invalid(`addMany() takes an array of { data, …options }; got ${show(inputs)}.`);
@@ -206,7 +317,7 @@ export class Pipeline<
   }
 
   /** A run that was added before, by any process. */
-  run(id: string): RunHandle<ResultOf<Data, Parted>> {
+  run(id: string): RunHandle<RunResult<Data, Parted, Stages, Ends>> {
     return new RunHandle(this.#owner.port, id);
   }
 
@@ -311,6 +422,7 @@ export class Pipeline<
     const work = resolveWork({ ...stage.work, name: stage.work.name ?? name });
     const handler = (task: Task) => {
       if (task.run && task.run.joins !== stage.joins) throw joinMismatch(this.name, stage, task.run.id);
+      if (task.run && mergedBy(task.run) !== mergedBy(stage)) throw mergeMismatch(this.name, stage, task.run);
       return (stage.handler as Handler)(task);
     };
     return this.#owner.startWorker([stage.queue], handler as never, work);
@@ -333,6 +445,24 @@ function joinMismatch(pipeline: string, { name, joins }: Stage, run: string): Er
   );
 }
 
+/** The handler gets an object with these fields. */
+function mergedBy({ after }: Pick<Stage, "after">): string {
+  return Array.isArray(after) ? after.toSorted().join(", ") : "";
+}
+
+function mergeMismatch(pipeline: string, stage: Stage, run: RunPlace): Error {
+  const [here, there] = [mergedBy(stage), mergedBy(run)];
+  return new Error(
+    `Stage "${stage.name}" of pipeline "${pipeline}" merges ${here || "no other stages"} by this worker's definition, and ` +
+      `merged ${there || "none"} when run ${run.id} began. Keep a worker of that definition, or give the stage another name.`,
+  );
+}
+
+/** The caller may change its list later. */
+function copyOf(after: unknown): NonNullable<Stage["after"]> {
+  return Array.isArray(after) ? [...(after as string[])] : (after as string);
+}
+
 const NAMES = [
   ...Object.keys(DEFAULT_POLICY),
   "schema",
@@ -342,6 +472,7 @@ const NAMES = [
   "name",
   "on",
   "cost",
+  "after",
 ];
 
 refuseSurplus(Pipeline, "pipeline", {

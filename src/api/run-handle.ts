@@ -2,6 +2,7 @@ import { refuseSurplus } from "../core/arguments.ts";
 import { encodeJson } from "../core/json.ts";
 import type { Port } from "../core/port.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "../core/run.ts";
+import { stagesBefore } from "../core/stage-graph.ts";
 import { isEnd } from "../core/task.ts";
 import { parseWait, runResultOf, type WaitOptions } from "./task-handle.ts";
 
@@ -100,11 +101,13 @@ export interface PartStatus extends Omit<RunPart, "stage" | "queue" | TimeField>
 type TimeField = "createdAt" | "startedAt" | "endedAt";
 
 function describeRun(run: RunRecord, parts: RunPart[]): RunStatus {
-  let isUnderWayBefore = false;
+  const underWay = new Set<string>();
+  const byStage = Map.groupBy(parts, ({ stage }) => stage);
   const stages = run.stages.map((stage): StageStatus => {
-    const here = parts.filter((part) => part.stage === stage.name);
-    const state = stateOfStage(here, isUnderWayBefore);
-    isUnderWayBefore ||= state === "running" || state === "dead";
+    const here = byStage.get(stage.name) ?? [];
+    const before = stagesBefore(run.stages, stage.name);
+    const state = stateOfStage(here, !before.isDisjointFrom(underWay));
+    if (state === "running" || state === "dead") underWay.add(stage.name);
     const isOver = here.length > 0 && state !== "running" && state !== "dead";
     return {
       ...stage,

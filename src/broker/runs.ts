@@ -21,7 +21,9 @@ export async function definePipeline(
   { mayChange = () => true, onOutcome }: GuardedChange<Stage[] | null> = {},
 ): Promise<Stage[] | null> {
   checkStages(name, stages);
-  const value = JSON.stringify(stages.map(({ name: stage, joins, cost }) => ({ name: stage, joins, cost })));
+  const value = JSON.stringify(
+    stages.map(({ name: stage, joins, after, cost }) => ({ name: stage, joins, after, cost })),
+  );
   for (;;) {
     const found = await findDocument(context, KIND, name);
     const expect = found?.value ?? null;

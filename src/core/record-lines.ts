@@ -118,6 +118,7 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
   run: {
     ...{ id, queue: text, pipeline: text, stages: listOf(object), underWay: count },
     ...{ state: noneOr(endState), endedAt: noneOr(whole), result: noneOr(body) },
+    counts: noneOr(object),
     signals: noneOr(listOf(shaped({ name: text, value: nullOr(body) }))),
   },
   part: {

@@ -2,6 +2,7 @@ import type { StoredLine } from "./attempt-log.ts";
 import type { Flow } from "./flow.ts";
 import type { NamedPolicy } from "./policy.ts";
 import type { Meter } from "./rate.ts";
+import type { StageCounts } from "./graph-plan.ts";
 import type { Stage } from "./run.ts";
 import type { NextCosts } from "./stage-cost.ts";
 import type { Attempt, Body, DepthByState, EndState, Headers, Step, TaskState } from "./task.ts";
@@ -111,6 +112,8 @@ export interface RunEntry {
   pipeline: string;
   stages: Stage[];
   underWay: number;
+  /** The same by stage, if its stages are a graph. */
+  counts?: StageCounts;
   /** For all its tasks. */
   signals?: RunSignal[];
   state?: Exclude<EndState, "dead">;

@@ -1,11 +1,14 @@
 import { invalid } from "./errors.ts";
 import { byteLength, isLarger, LIMITS, tooLarge, tooMuchGathered } from "./limits.ts";
 import { checkNames, checkObject } from "./options.ts";
+import { neededOfGraph, planGraph, type StageCounts } from "./graph-plan.ts";
 import type { QueuePolicy } from "./policy.ts";
 import { checkQueueName, LONGEST_NAME } from "./queue-name.ts";
 import { show } from "./show.ts";
+import { checkAfter, isGraph, isMerging, type Ordered } from "./stage-graph.ts";
 import {
   BY_INPUT,
+  checkCostsOfForks,
   checkStageCost,
   missingCost,
   type NextCosts,
@@ -20,10 +23,7 @@ import { type Body, END_STATES, type NewTask, type TaskState } from "./task.ts";
  * call planNextStage.
  */
 
-export interface Stage {
-  name: string;
-  /** Starts once, when all parts of a run have arrived, with their results. */
-  joins: boolean;
+export interface Stage extends Ordered {
   /** What its tasks cost in rate limits with a unit: stage-cost.ts. Default 1. */
   cost?: StageCost;
 }
@@ -43,6 +43,18 @@ export interface RunPlace {
   part: number[];
   /** From the definition that the run began with. */
   joins: boolean;
+  /** Also from there: the stages whose results it gets as an object. */
+  after?: string[];
+}
+
+/** A stage of a run, as its tasks show it. */
+export function placeAt({ stages, ...run }: RunStart & { id: string }, at: At): RunPlace {
+  const stage = stages.find(({ name }) => name === at.stage)!;
+  const { joins } = stage;
+  return {
+    ...{ id: run.id, pipeline: run.pipeline, stage: at.stage, part: at.part, joins },
+    ...(isMerging(stage) && { after: stage.after }),
+  };
 }
 
 /** `dead`: a part is dead, and may be redriven. */
@@ -94,10 +106,12 @@ export function checkStages(pipeline: string, stages: Stage[]): void {
     if (name === "verify")
       throw invalid(`A stage cannot be called "verify"; that name is reserved for verification queues.`);
     if (names.has(name)) throw invalid(`Pipeline "${pipeline}" has two stages called "${name}".`);
+    checkAfter(stage, [...names], pipeline);
     names.add(name);
     checkStageCost(stage, pipeline);
     checkQueueName(stageQueue(pipeline, name));
   }
+  checkCostsOfForks(stages, pipeline);
   if (stages[0]!.joins) {
     throw invalid(
       `The first stage of pipeline "${pipeline}", "${stages[0]!.name}", cannot join: nothing comes before it.`,
@@ -121,7 +135,7 @@ export interface NextStage {
   storesResult: boolean;
 }
 
-type At = Pick<RunPlace, "stage" | "part">;
+export type At = Pick<RunPlace, "stage" | "part">;
 
 /** What the holder reports about a task of a run that succeeded. */
 export interface Success {
@@ -131,7 +145,7 @@ export interface Success {
   next?: NextCosts;
 }
 
-function costsOfNothing(stage: string): Error {
+export function costsOfNothing(stage: string): Error {
   return invalid(
     `Costs were given with the ack of stage "${stage}", but no task follows that they could apply to.`,
   );
@@ -156,7 +170,7 @@ function nextStageAfter(run: RunStart, at: At, { result, each = false, next: cos
   return { tasks: withCosts(run, next, [{ ...task, data: result ?? "null" }], costs), storesResult: true };
 }
 
-function noStageForParts({ pipeline }: RunStart, stage: string, next: Stage | undefined): Error {
+export function noStageForParts({ pipeline }: RunStart, stage: string, next: Stage | undefined): Error {
   return invalid(
     next
       ? `Stage "${stage}" of pipeline "${pipeline}" returned each(), and the stage after it, "${next.name}", joins: ` +
@@ -166,7 +180,7 @@ function noStageForParts({ pipeline }: RunStart, stage: string, next: Stage | un
   );
 }
 
-function itemsOf(result: Body | null, stage: string): string[] {
+export function itemsOf(result: Body | null, stage: string): string[] {
   const items = listFrom(result);
   if (!Array.isArray(items)) throw invalid(`each() takes an array; stage "${stage}" gave it ${show(items)}.`);
   if (items.length > LIMITS.addBatch) {
@@ -194,11 +208,12 @@ export function joinAfter(run: RunStart, stage: string): Stage | undefined {
 
 /** The results of the parts, in their order, as a JSON array. Bytes become base64. */
 export function gather(results: readonly (Body | null)[]): string {
-  const texts = results.map((result) => {
-    if (result === null) return "null";
-    return typeof result === "string" ? result : JSON.stringify(Buffer.from(result).toString("base64"));
-  });
-  return `[${texts.join(",")}]`;
+  return `[${results.map(textOf).join(",")}]`;
+}
+
+export function textOf(result: Body | null): string {
+  if (result === null) return "null";
+  return typeof result === "string" ? result : JSON.stringify(Buffer.from(result).toString("base64"));
 }
 
 /** A part as text that sorts like parts do: each() makes fewer than 100,000 at once. */
@@ -212,7 +227,21 @@ export function parsePart(text: string): number[] {
 
 /** A task of a run as the engine adds it. */
 export interface RunTask extends Omit<NewTask, "run"> {
-  at: Pick<RunPlace, "id" | "stage" | "part" | "joins">;
+  at: Pick<RunPlace, "id" | "stage" | "part" | "joins"> & { merges?: true };
+}
+
+/** Of a run that begins. Null: its stages follow each other, and one number is enough. */
+export function firstCounts(stages: readonly Stage[]): StageCounts | null {
+  return isGraph(stages) ? { [stages[0]!.name]: 1 } : null;
+}
+
+/** As engines store them. */
+export function countsText(counts: StageCounts | null): string | null {
+  return counts && JSON.stringify(counts);
+}
+
+export function countsFrom(json: string | null): StageCounts | null {
+  return json === null ? null : (JSON.parse(json) as StageCounts);
 }
 
 /** What an engine knows about a run when one of its tasks succeeds. */
@@ -220,11 +249,14 @@ export interface RunUnderWay extends RunStart {
   id: string;
   /** Tasks of the run that are not done. */
   underWay: number;
-  /** The results of its parts since the last stage that joined. */
+  /** The same by stage, if its stages are a graph. */
+  counts: StageCounts | null;
+  /** Stored results, as far as `neededResults` says. */
   partResults(): PartResult[];
 }
 
 export interface PartResult {
+  stage: string;
   part: number[];
   result: Body | null;
 }
@@ -233,6 +265,7 @@ export interface PartResult {
 export interface Plan {
   tasks: RunTask[];
   underWay: number;
+  counts: StageCounts | null;
   /** The result of this task must be stored until the join. */
   storesResult: boolean;
   /** The join uses the stored results up. */
@@ -244,18 +277,35 @@ export interface Plan {
 /** Priority and headers are passed on in the run. Other options of its first task are not. */
 type Carried = Pick<NewTask, "priority" | "headers">;
 
+/** Which stored results the plan reads: of all parts of the run, of the same part, or none. */
+export function neededResults(run: RunUnderWay, at: At): "all" | "part" | "none" {
+  if (run.counts) return neededOfGraph(run, at);
+  // Without parts there are no stored results.
+  return at.part.length > 0 && run.underWay === 1 ? "all" : "none";
+}
+
 export function planNextStage(run: RunUnderWay, at: At, carried: Carried, success: Success): Plan {
+  if (run.counts) {
+    const { tasks: next, ...planned } = planGraph(run, at, success);
+    const stageOf = (name: string): Stage => run.stages.find((stage) => stage.name === name)!;
+    return {
+      ...planned,
+      tasks: next.map((task) => runTask(run, task, stageOf(task.stage), carried)),
+      underWay: run.underWay + next.length - 1,
+      joinsResults: planned.end !== null,
+    };
+  }
   const { result, each = false } = success;
   const onward = nextStageAfter(run, at, success);
-  const tasks = onward.tasks.map((next) => runTask(run, next, false, carried));
+  const tasks = onward.tasks.map((next) => runTask(run, next, { joins: false }, carried));
   const underWay = run.underWay + tasks.length - 1;
-  const goingOn = { tasks, underWay, joinsResults: false, end: null };
+  const goingOn = { tasks, underWay, counts: null, joinsResults: false, end: null };
   if (underWay > 0) return { ...goingOn, storesResult: tasks.length === 0 && onward.storesResult };
   // No other task of the run is in progress: all parts have arrived.
   const { pipeline } = run;
   const join = joinAfter(run, at.stage);
   if (!join && !each && at.part.length === 0) return { ...goingOn, storesResult: false, end: { result } };
-  const own = onward.storesResult ? [{ part: at.part, result }] : [];
+  const own = onward.storesResult ? [{ stage: at.stage, part: at.part, result }] : [];
   const all = gather(
     [...run.partResults(), ...own]
       .map(({ part, result: partResult }) => ({ key: formatPart(part), partResult }))
@@ -267,19 +317,23 @@ export function planNextStage(run: RunUnderWay, at: At, carried: Carried, succes
   const joined = { queue: stageQueue(pipeline, join.name), stage: join.name, part: [], data: all };
   const [next] = withCosts(run, join, [joined], undefined);
   return {
-    tasks: [runTask(run, next!, true, carried)],
-    ...{ underWay: 1, storesResult: false, joinsResults: true, end: null },
+    tasks: [runTask(run, next!, join, carried)],
+    ...{ underWay: 1, counts: null, storesResult: false, joinsResults: true, end: null },
   };
 }
 
 function runTask(
   { id }: RunUnderWay,
   { queue, stage, part, data, cost }: NextTask,
-  joins: boolean,
+  { joins, after }: Pick<Stage, "joins" | "after">,
   { priority, headers }: Carried,
 ): RunTask {
   return {
-    ...{ queue, data, at: { id, stage, part, joins } },
+    ...{
+      queue,
+      data,
+      at: { id, stage, part, joins, ...(Array.isArray(after) && { merges: true as const }) },
+    },
     ...(typeof data !== "string" && { contentType: "application/octet-stream" }),
     ...(priority !== undefined && priority !== 0 && { priority }),
     ...(headers !== undefined && { headers }),
@@ -287,9 +341,9 @@ function runTask(
   };
 }
 
-/** Joined results have a size limit of their own. */
+/** Joined and merged results have a size limit of their own. */
 export function isGathered(task: NewTask | RunTask): boolean {
-  return "at" in task && task.at.joins;
+  return "at" in task && (task.at.joins || task.at.merges === true);
 }
 
 /** A result that is split into parts has the limit of joined results. */

@@ -3,6 +3,7 @@ import { LIMITS } from "./limits.ts";
 import { checkNumber, checkObject } from "./options.ts";
 import type { NextTask, RunStart, Stage } from "./run.ts";
 import { show } from "./show.ts";
+import { followersOf, inputsOf } from "./stage-graph.ts";
 import type { NewTask } from "./task.ts";
 
 /**
@@ -33,14 +34,27 @@ export function costFrom<Input>(
 }
 
 /** Checks the cost of a stage. */
-export function checkStageCost({ name, joins, cost }: Stage, pipeline: string): void {
+export function checkStageCost({ name, joins, after, cost }: Stage, pipeline: string): void {
   if (cost === undefined) return;
   const what = `The cost of stage "${name}" of pipeline "${pipeline}"`;
   if (cost !== BY_INPUT) checkNumber(cost, what, 0, LIMITS.cost);
-  else if (joins)
+  else if (joins || Array.isArray(after))
     throw invalid(
-      `${what} must be a number: its input is known only to the store, which joins it. Correct it with task.spend().`,
+      `${what} must be a number: its input is known only to the store, which puts it together. Correct it with task.spend().`,
     );
+}
+
+/** An ack carries the costs of one stage. */
+export function checkCostsOfForks(stages: readonly Stage[], pipeline: string): void {
+  for (const { name, cost } of stages) {
+    const [before] = cost === BY_INPUT ? inputsOf(stages, name) : [];
+    const followers = before === undefined ? [] : followersOf(stages, before);
+    if (followers.length < 2) continue;
+    throw invalid(
+      `The cost of stage "${name}" of pipeline "${pipeline}" must be a number, because ${followers.length} stages come after ` +
+        `"${before}", and a cost that is a function of the input works for one. Correct it with task.spend().`,
+    );
+  }
 }
 
 export function checkNextCosts(next: NextCosts): void {

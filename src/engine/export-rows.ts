@@ -10,6 +10,7 @@ import {
   type StoreHeader,
   type TaskEntry,
 } from "../core/record.ts";
+import type { StageCounts } from "../core/graph-plan.ts";
 import { parsePart, type Stage } from "../core/run.ts";
 import { NEVER } from "../core/transition.ts";
 import type { Body, EndState, Headers, Step } from "../core/task.ts";
@@ -59,6 +60,7 @@ export interface RunRow {
   pipeline: string;
   stages: string;
   under_way: number;
+  counts: string | null;
   state: Exclude<EndState, "dead"> | null;
   ended_at: number | null;
 }
@@ -68,6 +70,7 @@ export function runEntry(ids: Ids, row: RunRow, result: Body | null, signals: Ru
   const stages = JSON.parse(row.stages) as Stage[];
   return {
     ...{ type: "run", id: ids.id(row.created_at, row.id), queue, pipeline, stages, underWay },
+    ...present({ counts: parsed(row.counts) as StageCounts | null }),
     ...(signals.length > 0 && { signals }),
     ...present({ state, endedAt, result }),
   };

@@ -81,7 +81,7 @@ const METHODS: Record<string, Record<string, Call>> = {
     work: [[{}], 0],
   },
   PipelineWorker: { stop: [[{}], 0] },
-  RunHandle: { result: [[{}], 0], status: [[]], cancel: [[]] },
+  RunHandle: { result: [[{}], 0], status: [[]], signal: [["go", 1]], cancel: [[]] },
   Schedule: { info: [[]], pause: [[]], resume: [[]], fire: [[]], delete: [[]] },
   DeadLetters: {
     list: [[{}], 0],

@@ -270,3 +270,43 @@ export async function stages(): Promise<void> {
   report.join("again", () => 1, { cost: (input: number) => input });
   expectTypeOf(await (await report.add({ pages: [], at: new Date() })).result()).toEqualTypeOf<number>();
 }
+
+export async function graphs(): Promise<void> {
+  const merged = dibs
+    .pipeline<string>("graph")
+    .stage("read", (task) => ({ text: task.data, at: new Date() }))
+    .stage("count", (task) => task.data.text.length)
+    .stage("words", (task) => task.data.text.split(" "), { after: "read" })
+    .stage(
+      "merge",
+      (task) => {
+        expectTypeOf(task.data).toEqualTypeOf<{ count: number; words: string[] }>();
+        return task.data.count > 1;
+      },
+      { after: ["count", "words"] },
+    );
+  expectTypeOf(await (await merged.add("a")).result()).toEqualTypeOf<boolean>();
+  const forked = merged.stage("mail", (task) => `${task.data}`, { after: "read" });
+  expectTypeOf(await (await forked.add("a")).result()).toEqualTypeOf<{ merge: boolean; mail: string }>();
+  // @ts-expect-error no such stage
+  merged.stage("late", () => 1, { after: "typo" });
+  // @ts-expect-error a list has at least two
+  merged.stage("late", () => 1, { after: ["count"] });
+  const parts = dibs
+    .pipeline<string[]>("parts")
+    .stage("split", (task) => each(task.data))
+    .stage("one", (task) => task.data.length)
+    .stage("two", (task) => task.data, { after: "split" })
+    .join("all", (task) => task.data, { after: ["one", "two"] });
+  expectTypeOf(await (await parts.add([])).result()).toEqualTypeOf<{ one: number[]; two: string[] }>();
+  const left = dibs
+    .pipeline<string[]>("left")
+    .stage("split", (task) => each(task.data))
+    .stage("one", (task) => task.data.length)
+    .stage("two", (task) => task.data, { after: "split" });
+  expectTypeOf(await (await left.add([])).result()).toEqualTypeOf<{ one: number[]; two: string[] }>();
+  // Stages that are added in a loop.
+  let chain = dibs.pipeline<number>("chain").stage("first", (task) => task.data);
+  for (let n = 0; n < 3; n++) chain = chain.stage(`next-${n}`, (task) => task.data + 1);
+  expectTypeOf(await (await chain.add(1)).result()).toEqualTypeOf<number>();
+}

@@ -21,6 +21,7 @@ const SAYS: Record<string, RegExp> = {
   "fan-out":
     /order 2: thank you, on attempt 2\n[^]*3 orders off the shelf, 1350 cents counted, 3 audited\naudit left; 3 groups stay\n/,
   "graceful-shutdown": /ended with code 0: 1 task done, 3 back in the queue/,
+  graph: /style \(after read\): done\nverdict \(after facts,style\): done\npublish .*: done\n/,
   groups: /ada: 1 2 3 4 5, in order\n/,
   "hand-over": /two attempts \(failed, done\), one review\n/,
   hello: /^sent to ada@example\.com on attempt 1\n$/,

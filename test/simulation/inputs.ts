@@ -26,8 +26,16 @@ const SUBSCRIBERS = ["stock", "audit"] as const;
 export const PIPELINE = "flow";
 const STAGES = ["a", "b", "c", "d"] as const;
 export const STAGE_QUEUES = STAGES.map((stage) => stageQueue(PIPELINE, stage));
-/** Those with a plus join. */
-const DEFINITIONS = ["a b", "a b c", "a b c+", "a b+", "a b c+ d", "a c+", "a b+ c d+", "a"] as const;
+/** Those with a plus join. `c<a` follows a, and `d<b,c` merges b and c. */
+const LINES = ["a b", "a b c", "a b c+", "a b+", "a b c+ d", "a c+", "a b+ c d+", "a"] as const;
+const GRAPHS = [
+  "a b c<a",
+  "a b c<a d<b,c",
+  "a b c<a d+<b,c",
+  "a b c+ d<b",
+  "a b c+ d<a",
+  "a b c<a d+",
+] as const;
 const KEYS = ["k1", "k2", "k3", "k4"] as const;
 
 /** What stays the same during one seed, and differs between seeds. */
@@ -155,17 +163,24 @@ export class Inputs {
   }
 
   #beginning(): NewTask {
-    const stages = this.#random
-      .pick(DEFINITIONS)
-      .split(" ")
-      .map((name) => ({ name: name.replace("+", ""), joins: name.endsWith("+"), ...this.#stageCost(name) }));
+    const definition = this.#random.pick(this.#random.chance(0.4) ? GRAPHS : LINES);
+    const stages = definition.split(" ").map((text) => {
+      const [name, after] = text.split("<") as [string, string?];
+      const list = after?.includes(",") ? after.split(",") : after;
+      const order = list === undefined ? {} : { after: list };
+      const cost = this.#stageCost(text, !definition.includes("<"));
+      return { name: name.replace("+", ""), joins: name.endsWith("+"), ...order, ...cost };
+    });
     return { queue: STAGE_QUEUES[0]!, ...this.#content(), run: { pipeline: PIPELINE, stages } };
   }
 
-  #stageCost(name: string): { cost?: StageCost } {
+  #stageCost(text: string, isLine: boolean): { cost?: StageCost } {
     const { pick, maybe } = this.#random;
     if (!this.#habits.limited) return {};
-    return maybe(0.3, () => ({ cost: pick(name.endsWith("+") ? [0, 2] : [0, 2, 5, "input" as const]) }));
+    // The store puts the input of a stage together that joins, and in a graph another stage may follow the same one.
+    return maybe(0.3, () => ({
+      cost: pick(isLine && !text.endsWith("+") ? [0, 2, 5, "input" as const] : [0, 2]),
+    }));
   }
 
   /** Costs of the next tasks, about half of the time the right number of them. */
@@ -173,7 +188,7 @@ export class Inputs {
     const { pick, maybe } = this.#random;
     if (!this.#habits.limited) return {};
     const costs = pick([[3], [1, 2], [0, 1, 2], [], [1, 2, 3, 4, 5]]);
-    const named = maybe(0.3, () => ({ stage: pick(DEFINITIONS).split(" ").at(-1)!.replace("+", "") }));
+    const named = maybe(0.3, () => ({ stage: pick(LINES).split(" ").at(-1)!.replace("+", "") }));
     return maybe(0.3, () => ({ next: { costs, ...named } }));
   }
 

@@ -1,6 +1,8 @@
 import { Command } from "commander";
 import { everyItem } from "../../core/every-item.ts";
 import type { PipelineRecord } from "../../core/page.ts";
+import type { Stage } from "../../core/run.ts";
+import { isGraph } from "../../core/stage-graph.ts";
 import { printJson, say } from "../output.ts";
 import { type StoreFlags, useStore, withStore } from "../store.ts";
 import { type Column, printTable } from "../table.ts";
@@ -13,10 +15,18 @@ const COLUMNS: readonly Column<PipelineRecord>[] = [
   { head: "PIPELINE", cell: ({ name }) => name },
   {
     head: "STAGES",
-    cell: ({ stages }) => stages.map(({ name, joins }) => (joins ? `${name} (joins)` : name)).join(" → "),
+    cell: ({ stages }) => stages.map(describeStage).join(isGraph(stages) ? ", " : " → "),
     isCut: true,
   },
 ];
+
+function describeStage({ name, joins, after }: Stage): string {
+  const details = [
+    ...(joins ? ["joins"] : []),
+    ...(after === undefined ? [] : [`after ${[after].flat().join(", ")}`]),
+  ];
+  return details.length > 0 ? `${name} (${details.join(" ")})` : name;
+}
 
 async function run(flags: StoreFlags): Promise<void> {
   await useStore(flags, async (dibs) => {

@@ -111,16 +111,24 @@ const stageCost = z
   .union([z.number(), z.literal("input")])
   .optional()
   .openapi({ description: 'of its tasks; "input": the ack of the previous stage gives it as `costs`' });
+const stageAfter = z
+  .union([z.string(), z.array(z.string())])
+  .optional()
+  .openapi({
+    description: "the stage that it follows, if not the one before it; a list: the stages that it merges",
+  });
 export const newStage = z
-  .object({ name: z.string(), joins: z.boolean().default(false), cost: stageCost })
+  .object({ name: z.string(), joins: z.boolean().default(false), after: stageAfter, cost: stageCost })
   .openapi("NewStage");
-export const stage = z.object({ name: z.string(), joins: z.boolean(), cost: stageCost }).openapi("Stage");
+export const stage = z
+  .object({ name: z.string(), joins: z.boolean(), after: stageAfter, cost: stageCost })
+  .openapi("Stage");
 
 /** The run of a pipeline that a task belongs to, and where in it the task is. */
 const runPlace = z
   .object({
     ...{ id: z.string(), pipeline: z.string(), stage: z.string() },
-    ...{ part: z.array(z.number()), joins: z.boolean() },
+    ...{ part: z.array(z.number()), joins: z.boolean(), after: z.array(z.string()).optional() },
   })
   .openapi("RunPlace");
 

@@ -6,6 +6,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import { isSilent } from "../../core/lease.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import type { StageCounts } from "../../core/graph-plan.ts";
 import type { RunStart } from "../../core/run.ts";
 import type { NextCosts } from "../../core/stage-cost.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
@@ -241,6 +242,8 @@ export interface ModelRun extends RunStart {
   createdAt: number;
   /** How many of its tasks are not done. */
   underWay: number;
+  /** The same by stage, if its stages are a graph. */
+  counts: StageCounts | null;
   state: Exclude<EndState, "dead"> | null;
   endedAt: number | null;
   result: Body | null;
@@ -257,7 +260,6 @@ export interface ModelPart {
   queue: string;
   stage: string;
   part: number[];
-  joins: boolean;
   createdAt: number;
   /** Null: the task has not ended; its row has the state. */
   state: EndState | null;

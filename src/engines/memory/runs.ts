@@ -2,7 +2,9 @@ import type { Verbs } from "../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
+  firstCounts,
   formatPart,
+  placeAt,
   type Plan,
   planNextStage,
   type RunPart,
@@ -34,7 +36,6 @@ export function joinRun(
     queue: task.queue,
     stage: at?.stage ?? run.stages[0]!.name,
     part: at?.part ?? [],
-    joins: at?.joins ?? false,
     createdAt: task.createdAt,
     state: null,
     startedAt: null,
@@ -48,25 +49,25 @@ export function joinRun(
 function begin(model: Model, { id, seq, queue }: ModelTask, { pipeline, stages }: RunStart): void {
   model.runs.set(id, {
     ...{ id, seq, queue, pipeline, stages, createdAt: model.now },
+    counts: firstCounts(stages),
     ...{ underWay: 1, state: null, endedAt: null, result: null, signals: new Map(), parts: [] },
   });
 }
 
 export function placeOf({ run: known }: ModelTask): RunPlace | null {
   if (!known) return null;
-  const { run, part } = known;
-  return { id: run.id, pipeline: run.pipeline, stage: part.stage, part: part.part, joins: part.joins };
+  return placeAt(known.run, known.part);
 }
 
 /** Decides what follows a success, before anything is written. */
 export function plan(task: ModelTask, said: Success): Plan | null {
   if (!task.run) return null;
   const { run, part } = task.run;
-  const awaitsJoin = () =>
+  const partResults = () =>
     run.parts
       .filter((other) => other.awaitsJoin)
-      .map((other) => ({ part: other.part, ...other.awaitsJoin! }));
-  return planNextStage({ ...run, partResults: awaitsJoin }, part, task, said);
+      .map((other) => ({ stage: other.stage, part: other.part, ...other.awaitsJoin! }));
+  return planNextStage({ ...run, partResults }, part, task, said);
 }
 
 /** Applies the plan, after the task's own end and before the next tasks are added. */
@@ -74,6 +75,7 @@ export function continueRun(model: Model, task: ModelTask, result: Body | null, 
   if (!planned) return;
   const { run, part } = task.run!;
   run.underWay = planned.underWay;
+  run.counts = planned.counts;
   if (planned.storesResult) part.awaitsJoin = { result };
   if (planned.joinsResults) for (const other of run.parts) other.awaitsJoin = null;
   if (planned.end) endRun(model, run, "done", planned.end.result);

@@ -47,6 +47,7 @@ import { supervision } from "./supervision.ts";
 import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { stageCosts } from "./stage-costs.ts";
+import { stageGraphs } from "./stage-graphs.ts";
 import { runTransactions } from "./run-transactions.ts";
 import { transfer } from "./transfer.ts";
 import { ttl } from "./ttl.ts";
@@ -105,6 +106,7 @@ const THEMES = {
   runs,
   runSignals,
   stageCosts,
+  stageGraphs,
   topics,
   subscriptions,
   schedules,

@@ -82,6 +82,27 @@ export function roundTrip(start: Start, startOther: Start): void {
       ]);
     });
 
+    test("a run with branches arrives, and its results are merged there", async () => {
+      const { from, to, source, target } = await two();
+      const stages = [
+        ...["a", "left"].map((name) => ({ name, joins: false })),
+        { name: "right", joins: false, after: "a" },
+        { name: "merge", joins: false, after: ["left", "right"] },
+      ];
+      const of = (name: string) => ({ queues: [`branched/${name}`] });
+      const [added] = await from.add([
+        { ...{ queue: "branched/a", data: "1" }, run: { pipeline: "branched", stages } },
+      ]);
+      await ack(from, await claimOne(from, of("a")), "1");
+      await ack(from, await claimOne(from, of("left")), "2");
+      await copyStore(source, target, asLines);
+      await ack(to, await claimOne(to, of("right")), "3");
+      const merge = await claimOne(to, of("merge"));
+      expect(merge.data).toBe('{"left":2,"right":3}');
+      await ack(to, merge, "4");
+      expect(await to.end(added!.id, { of: "runs" })).toMatchObject({ state: "done", result: "4" });
+    });
+
     test("an imported store continues: due tasks, signals, verdicts and publishes work as in the source", async () => {
       const { here, there, to, source, target } = await two();
       await fillStore(here);

@@ -13,6 +13,11 @@ interface Said {
   each: boolean;
 }
 
+/** What a done task has passed on. */
+interface Arrived extends Said {
+  part: number[];
+}
+
 interface Seen {
   run: RunRecord;
   parts: RunPart[];
@@ -83,7 +88,7 @@ export class RunJudge {
     const expected = new Map<string, Body | undefined>([
       [partName({ stage: first!.name, part: [] }), undefined],
     ]);
-    const { arrived, underWay } = this.#follow(run, parts, expected);
+    const { results, underWay } = this.#follow(run, parts, expected);
     if (isOver(run) && run.state !== "done") return checkCancelled(run, parts, tasks);
     const lost = [...expected.keys()].filter((place) => !places.includes(place));
     check(lost.length === 0, `run ${run.id} lost ${lost.join(", ")}`);
@@ -102,53 +107,70 @@ export class RunJudge {
       (run.state === "done") === (underWay === 0),
       `run ${run.id} is ${run.state} with ${underWay} under way`,
     );
-    if (run.state === "done") this.#checkResult(run, arrived, ask);
+    if (run.state === "done") this.#checkResult(run, results, ask);
   }
 
-  /** Stage by stage: what the done tasks must have led to. Returns what has arrived at the end. */
+  /** Stage by stage: what the done tasks must have led to. Returns what the last stages have returned. */
   #follow(
     run: RunRecord,
     parts: RunPart[],
     expected: Map<string, Body | undefined>,
-  ): { arrived: { part: number[]; result: Body | null }[]; underWay: number } {
-    let waiting: { part: number[]; result: Body | null }[] = [];
-    let wasParted = false;
+  ): { results: Map<string, Arrived[]>; underWay: number } {
+    const results = new Map<string, Arrived[]>();
+    const unfinished = new Set<string>();
     let underWay = 0;
     for (const [index, stage] of run.stages.entries()) {
-      if (stage.joins && underWay === 0 && index > 0) {
-        expected.set(partName({ stage: stage.name, part: [] }), listOf(waiting));
-        waiting = [];
-        wasParted = false;
-      }
-      const next: Stage | undefined = run.stages[index + 1];
-      for (const part of parts.filter((one) => one.stage === stage.name)) {
-        if (part.state !== "done") {
-          underWay++;
-          continue;
+      const inputs = inputsAt(run.stages, index);
+      if (stage.joins) {
+        const isOver = ancestorsAt(run.stages, index).every((name) => !unfinished.has(name));
+        if (isOver) expected.set(partName({ stage: stage.name, part: [] }), joinedBy(stage, inputs, results));
+      } else if (Array.isArray(stage.after)) {
+        for (const { part } of results.get(inputs[0]!)!) {
+          const found = inputs.map((name) =>
+            results.get(name)!.find((one) => isDeepStrictEqual(one.part, part)),
+          );
+          if (found.every((one) => one !== undefined))
+            expected.set(
+              partName({ stage: stage.name, part }),
+              objectOf(
+                inputs,
+                found.map(({ result }) => textOf(result)),
+              ),
+            );
         }
-        const said = this.#said.get(part.id)!;
-        if (said.each) {
-          wasParted = true;
-          const items = JSON.parse(said.result as string) as unknown[];
-          for (const [n, item] of items.entries())
-            expected.set(partName({ stage: next!.name, part: [...part.part, n] }), JSON.stringify(item));
-        } else if (next && !next.joins) {
-          expected.set(partName({ stage: next.name, part: part.part }), said.result ?? "null");
-        } else waiting.push({ part: part.part, result: said.result });
+      } else if (index > 0) {
+        for (const { part, result, each } of results.get(inputs[0]!)!) {
+          const items = each ? (JSON.parse(result as string) as unknown[]) : undefined;
+          for (const [n, item] of items?.entries() ?? [])
+            expected.set(partName({ stage: stage.name, part: [...part, n] }), JSON.stringify(item));
+          if (!items) expected.set(partName({ stage: stage.name, part }), result ?? "null");
+        }
       }
+      const here = parts.filter((one) => one.stage === stage.name);
+      const done = here.filter(({ state }) => state === "done");
+      if (done.length < here.length) unfinished.add(stage.name);
+      underWay += here.length - done.length;
+      results.set(
+        stage.name,
+        done.map(({ id, part }) => ({ part, ...this.#said.get(id)! })),
+      );
     }
-    this.#parted.set(run.id, wasParted);
-    return { arrived: waiting, underWay };
+    return { results, underWay };
   }
 
-  /** Whether a run ended in parts. */
-  readonly #parted = new Map<string, boolean>();
-
-  #checkResult(run: RunRecord, arrived: { part: number[]; result: Body | null }[], ask: Ask): void {
+  #checkResult(run: RunRecord, results: Map<string, Arrived[]>, ask: Ask): void {
     const [outcome] = ask([{ verb: "ends", ids: [run.id], of: "runs" }]);
     const [end] = answer<"ends">(outcome!);
     const { result } = end as { result: Body | null };
-    const expected = this.#parted.get(run.id) ? listOf(arrived) : arrived[0]!.result;
+    const followed = new Set(run.stages.flatMap((_, index) => inputsAt(run.stages, index)));
+    const last = run.stages.map(({ name }) => name).filter((name) => !followed.has(name));
+    const isWhole = (found: Arrived[]): boolean => found.length === 1 && found[0]!.part.length === 0;
+    const [only] = last.map((name) => results.get(name)!);
+    const texts = last.map((name) => {
+      const found = results.get(name)!;
+      return isWhole(found) ? textOf(found[0]!.result) : listOf(found);
+    });
+    const expected = last.length > 1 ? objectOf(last, texts) : isWhole(only!) ? only![0]!.result : texts[0];
     check(
       isDeepStrictEqual(String(result), String(expected)),
       `run ${run.id} came to ${String(result)}, not ${String(expected)}`,
@@ -176,6 +198,28 @@ function isOver({ state }: RunRecord): boolean {
 
 function partName({ stage, part }: Pick<RunPart, "stage" | "part">): string {
   return `${stage}[${part.join(".")}]`;
+}
+
+/** The names of the stages whose results a stage gets: of the one before it, unless it says otherwise. */
+function inputsAt(stages: readonly Stage[], index: number): string[] {
+  const { after } = stages[index]!;
+  if (after !== undefined) return [after].flat();
+  return index === 0 ? [] : [stages[index - 1]!.name];
+}
+
+function ancestorsAt(stages: readonly Stage[], index: number): string[] {
+  const inputs = inputsAt(stages, index);
+  const above = inputs.map((name) => stages.findIndex((stage) => stage.name === name));
+  return [...inputs, ...above.flatMap((at) => ancestorsAt(stages, at))];
+}
+
+function joinedBy({ after }: Stage, inputs: string[], results: Map<string, Arrived[]>): string {
+  const lists = inputs.map((name) => listOf(results.get(name)!));
+  return Array.isArray(after) ? objectOf(inputs, lists) : lists[0]!;
+}
+
+function objectOf(names: string[], texts: string[]): string {
+  return `{${names.map((name, index) => `${JSON.stringify(name)}:${texts[index]}`).join(",")}}`;
 }
 
 function listOf(brought: { part: number[]; result: Body | null }[]): string {

@@ -70,6 +70,7 @@ function runEntry(run: ModelRun): StoreRecord {
   const signals = [...run.signals].map(([name, value]) => ({ name, value }));
   return {
     ...{ type: "run", id, queue, pipeline, stages, underWay },
+    ...(run.counts && { counts: run.counts }),
     ...(signals.length > 0 && { signals: signals.sort((a, b) => (a.name < b.name ? -1 : 1)) }),
     ...(state !== null && { state }),
     ...(endedAt !== null && { endedAt }),

@@ -75,16 +75,16 @@ function importRun(model: Model, record: RunEntry): void {
   model.runs.set(id, {
     ...{ id, ...place(model, id), queue, pipeline, stages, underWay, state, endedAt, result, parts: [] },
     signals,
+    counts: record.counts ?? null,
   });
 }
 
 function importPart(model: Model, record: PartEntry): void {
   const { id, stage, part, state = null, startedAt = null, endedAt = null, awaitsJoin = null } = record;
   const run = model.runs.get(record.run)!;
-  const { joins } = run.stages.find(({ name }) => name === stage)!;
   const queue = stageQueue(run.pipeline, stage);
   run.parts.push({
-    ...{ id, ...place(model, id), queue, stage, part, joins, state, startedAt, endedAt, awaitsJoin },
+    ...{ id, ...place(model, id), queue, stage, part, state, startedAt, endedAt, awaitsJoin },
   });
 }
 

@@ -1,4 +1,5 @@
 import { closedError } from "../../../engine/transfer.ts";
+import { countsText, firstCounts } from "../../../core/run.ts";
 import { DibsError, invalid } from "../../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../../core/limits.ts";
 import { formatTaskId, parseTaskId } from "../../../core/task-id.ts";
@@ -259,10 +260,10 @@ const INSERT_TASKS = `
   WITH given AS (
     SELECT * FROM json_to_recordset($1::text::json) AS each (seq int8, queue int4, due int8, expires_at int8, priority int2,
       max_attempts int4, cost int8, urgent bool, group_key text, idempotency_key text, content_type text, headers text,
-      data text, bytes text, run_queue text, pipeline text, stages text, stage text)
+      data text, bytes text, run_queue text, pipeline text, stages text, counts text, stage text)
   ), begun AS (
-    INSERT INTO dibs.run (id, created_at, queue, pipeline, stages, under_way, dead)
-    SELECT seq, $2::int8, run_queue, pipeline, stages, 1, 0 FROM given WHERE pipeline IS NOT NULL
+    INSERT INTO dibs.run (id, created_at, queue, pipeline, stages, counts, under_way, dead)
+    SELECT seq, $2::int8, run_queue, pipeline, stages, counts, 1, 0 FROM given WHERE pipeline IS NOT NULL
   ), parts AS (
     INSERT INTO dibs.run_part (task, run, created_at, stage, part)
     SELECT seq, seq, $2::int8, stage, '' FROM given WHERE pipeline IS NOT NULL
@@ -292,6 +293,7 @@ function rowOf(task: NewTask, more: object): object {
       run_queue: task.queue,
       pipeline: task.run.pipeline,
       stages: JSON.stringify(task.run.stages),
+      counts: countsText(firstCounts(task.run.stages)),
       stage: task.run.stages[0]!.name,
     }),
   };

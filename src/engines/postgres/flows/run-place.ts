@@ -1,4 +1,4 @@
-import { parsePart, type RunPlace, type Stage } from "../../../core/run.ts";
+import { parsePart, placeAt, type RunPlace, type Stage } from "../../../core/run.ts";
 import { lookUp, rowsBy } from "../statements/look-up.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -19,8 +19,8 @@ export type OfRun = [
 
 export function placeFrom(tx: Tx, [run, createdAt, pipeline, stages, stage, part]: OfRun): RunPlace {
   tx.runs.noteMet();
-  const { joins } = (JSON.parse(stages) as Stage[]).find(({ name }) => name === stage)!;
-  return { id: tx.id(createdAt, run), pipeline, stage, part: parsePart(part), joins };
+  const found = { id: tx.id(createdAt, run), pipeline, stages: JSON.parse(stages) as Stage[] };
+  return placeAt(found, { stage, part: parsePart(part) });
 }
 
 const PLACES = `

@@ -1,7 +1,12 @@
 import type { Verbs } from "../../../engine/engine.ts";
 import {
+  countsFrom,
+  countsText,
+  firstCounts,
   formatPart,
+  neededResults,
   parsePart,
+  type PartResult,
   type Plan,
   planNextStage,
   type RunState,
@@ -32,6 +37,7 @@ export interface RunRow {
   pipeline: string;
   stages: string;
   under_way: number;
+  counts: string | null;
   dead: number;
   state: Exclude<EndState, "dead"> | null;
   ended_at: number | null;
@@ -44,9 +50,9 @@ export function isOfRun(task: Pick<NewTask, "queue"> | RunTask): boolean {
 }
 
 const BEGIN = `
-  INSERT INTO dibs.run (id, created_at, queue, pipeline, stages, under_way, dead)
-  SELECT id, $1, queue, pipeline, stages, 1, 0
-  FROM unnest($2::int8[], $3::text[], $4::text[], $5::text[]) AS each (id, queue, pipeline, stages)`;
+  INSERT INTO dibs.run (id, created_at, queue, pipeline, stages, counts, under_way, dead)
+  SELECT id, $1, queue, pipeline, stages, counts, 1, 0
+  FROM unnest($2::int8[], $3::text[], $4::text[], $5::text[], $6::text[]) AS each (id, queue, pipeline, stages, counts)`;
 const JOIN = `
   INSERT INTO dibs.run_part (task, run, created_at, stage, part)
   SELECT task, run, $1, stage, part
@@ -67,6 +73,7 @@ export function joinRuns(tx: Tx, newTasks: { seq: number; task: NewTask | RunTas
       begun.map(({ queue }) => queue),
       begun.map(({ pipeline }) => pipeline),
       begun.map(({ stages }) => JSON.stringify(stages)),
+      begun.map(({ stages }) => countsText(firstCounts(stages))),
     );
   }
   tx.put(
@@ -93,7 +100,12 @@ async function runOf(tx: Tx, task: TransitionTask): Promise<KnownPart | undefine
   return tx.get<KnownPart>(OF_RUN, task.seq);
 }
 
-const PART_RESULTS = `SELECT part, result, result_bytes FROM dibs.run_part WHERE run = $1 AND awaits_join`;
+const RESULTS = `SELECT stage, part, result, result_bytes FROM dibs.run_part WHERE run = $1 AND awaits_join`;
+const RESULTS_OF_PART = rowsBy(
+  "run_part",
+  { run: "$1::int8", part: "$2::text" },
+  { columns: "stage, part, result, result_bytes", also: "awaits_join" },
+);
 
 export type Planned = Plan & { run: KnownPart };
 
@@ -102,13 +114,17 @@ export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned |
   const run = await runOf(tx, task);
   if (!run) return undefined;
   if (run.state !== null) return "over";
-  // Only parts store results for a join, and only parts have a name.
-  const others = run.part !== "" && run.under_way === 1 ? await partResults(tx, run.id) : [];
-  const underWay = {
-    ...{ id: tx.id(run.created_at, run.id), pipeline: run.pipeline },
-    ...{ stages: JSON.parse(run.stages) as Stage[], underWay: run.under_way, partResults: () => others },
-  };
   const at = { stage: run.stage, part: parsePart(run.part) };
+  const known = {
+    ...{
+      id: tx.id(run.created_at, run.id),
+      pipeline: run.pipeline,
+      stages: JSON.parse(run.stages) as Stage[],
+    },
+    ...{ underWay: run.under_way, counts: countsFrom(run.counts), partResults: () => [] },
+  };
+  const results = await storedResults(tx, run, neededResults(known, at));
+  const underWay = { ...known, partResults: () => results };
   const carried = {
     priority: fromRank(task.rank).priority,
     ...(run.headers !== null && { headers: JSON.parse(run.headers) as Headers }),
@@ -116,18 +132,22 @@ export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned |
   return { ...planNextStage(underWay, at, carried, said), run };
 }
 
-async function partResults(tx: Tx, run: number) {
-  const rows = await tx.all<{ part: string; result: string | null; result_bytes: Uint8Array | null }>(
-    PART_RESULTS,
-    run,
-  );
+async function storedResults(
+  tx: Tx,
+  { id, part }: KnownPart,
+  needed: "all" | "part" | "none",
+): Promise<PartResult[]> {
+  if (needed === "none") return [];
+  type Row = { stage: string; part: string; result: string | null; result_bytes: Uint8Array | null };
+  const rows = await (needed === "all" ? tx.all<Row>(RESULTS, id) : tx.all<Row>(RESULTS_OF_PART, id, part));
   return rows.map((row) => ({
-    part: parsePart(row.part),
+    ...{ stage: row.stage, part: parsePart(row.part) },
     result: fromColumns(row.result, row.result_bytes),
   }));
 }
 
-const UNDER_WAY = `UPDATE dibs.run SET under_way = $1 WHERE id = $2`;
+const UNDER_WAY = `UPDATE dibs.run SET under_way = $1, counts = $3 WHERE id = $2`;
+
 const STORE_RESULT = `
   UPDATE dibs.run_part SET awaits_join = true, result = $1, result_bytes = $2 WHERE ${isRowBy("run_part", { task: "$3::int8" })}`;
 const DROP_RESULTS = `
@@ -141,8 +161,8 @@ export async function continueRun(
   planned: Planned | undefined,
 ): Promise<void> {
   if (!planned) return;
-  const { run, underWay } = planned;
-  if (underWay !== run.under_way) tx.send(UNDER_WAY, underWay, run.id);
+  const { run, underWay, counts } = planned;
+  if (underWay !== run.under_way || counts) tx.send(UNDER_WAY, underWay, run.id, countsText(counts));
   if (planned.storesResult) tx.send(STORE_RESULT, ...toColumns(result), task.seq);
   if (planned.joinsResults) tx.send(DROP_RESULTS, run.id);
   if (planned.end) await endRun(tx, run.id, "done", planned.end.result);

@@ -41,7 +41,7 @@ const vacuumSoon = (table: string): string => `
  * Version of the first schema. Schemas with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 103;
+export const FIRST_VERSION = 104;
 
 export const SCHEMA = `
   -- One row, which every batch reads first. It is written rarely, since all batches would wait for each other.
@@ -368,6 +368,7 @@ export const SCHEMA = `
     stages       text NOT NULL,  -- JSON: the stages with which it began
     under_way    int4 NOT NULL,  -- its tasks that are not done
     dead         int4 NOT NULL,  -- how many of these are dead
+    counts       text,           -- JSON: under_way by stage, if the stages are a graph
     state        text,           -- done, cancelled, expired; null: in progress
     ended_at     int8,
     result       text,           -- at most one of these two
@@ -382,7 +383,7 @@ export const SCHEMA = `
     created_at   int8 NOT NULL,
     started_at   int8,
     ended_at     int8,
-    awaits_join  bool NOT NULL DEFAULT false,  -- its result waits for the other parts of a join
+    awaits_join  bool NOT NULL DEFAULT false,  -- its result waits for others that a stage joins or merges
     stage        text NOT NULL,
     part         text COLLATE "C" NOT NULL,
     state        text,
@@ -390,6 +391,8 @@ export const SCHEMA = `
     result_bytes bytea
   );
   CREATE INDEX run_part_run ON dibs.run_part (run, task);
+  -- For stages that merge results of the same part.
+  CREATE INDEX run_part_stored ON dibs.run_part (run, part) WHERE awaits_join;
 
   -- Signals for all tasks of a run, until it ends. A task gets a copy (a row of step) when it waits for one.
   CREATE TABLE dibs.run_signal (

@@ -116,6 +116,7 @@ async function importRuns(target: Target, records: readonly RunEntry[]): Promise
       const [text, bytes] = bodyCells(result);
       return {
         ...{ id: seq, created_at: createdAt, queue, pipeline, stages: JSON.stringify(stages) },
+        counts: record.counts ? JSON.stringify(record.counts) : null,
         ...{ under_way: underWay, dead: 0, state: state ?? null, ended_at: endedAt ?? null, result: text },
         result_bytes: bytes,
       };

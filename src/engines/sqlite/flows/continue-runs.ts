@@ -22,12 +22,13 @@ interface Claimed {
   created_at: number;
   pipeline: string;
   stages: string;
+  counts: string | null;
   state: string | null;
 }
 
 const CLAIMED = sized(
   `SELECT claim.task, claim.queue, claim.fence, claim.cancelled, claim.special, task.priority,
-     run_part.stage, run_part.part, run.id AS run, run.created_at, run.pipeline, run.stages, run.state
+     run_part.stage, run_part.part, run.id AS run, run.created_at, run.pipeline, run.stages, run.counts, run.state
    FROM (VALUES `,
   () => `(?)`,
   `) CROSS JOIN claim ON claim.task = column1 CROSS JOIN task ON task.seq = claim.task
@@ -93,6 +94,7 @@ function nextStep(tx: Tx, claim: Claimed, result: Body | null): NextStep | undef
   const next = stages[stages.findIndex(({ name }) => name === claim.stage) + 1];
   if (
     !next ||
+    claim.counts !== null ||
     next.joins ||
     next.cost !== undefined ||
     claim.state !== null ||

@@ -1,14 +1,20 @@
 import type { Verbs } from "../../../engine/engine.ts";
 import {
-  type PartResult,
+  countsFrom,
+  countsText,
+  firstCounts,
   formatPart,
+  neededResults,
+  type PartResult,
   parsePart,
+  placeAt,
   type Plan,
   planNextStage,
   type RunPlace,
   type RunStart,
   type RunState,
   type RunTask,
+  type RunUnderWay,
   type Stage,
   type Success,
 } from "../../../core/run.ts";
@@ -31,6 +37,7 @@ export interface RunRow {
   pipeline: string;
   stages: string;
   under_way: number;
+  counts: string | null;
   dead: number;
   state: RunEnd | null;
   ended_at: number | null;
@@ -38,7 +45,7 @@ export interface RunRow {
 }
 
 export const BEGIN = `
-  INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead) VALUES (?, ?, ?, ?, ?, 1, 0)`;
+  INSERT INTO run (id, created_at, queue, pipeline, stages, counts, under_way, dead) VALUES (?, ?, ?, ?, ?, ?, 1, 0)`;
 export const JOIN = `INSERT INTO run_part (task, run, created_at, stage, part) VALUES (?, ?, ?, ?, ?)`;
 
 /** A task was added that begins or continues a run. Written before it enters the line, whose row says so. */
@@ -60,8 +67,10 @@ export function beginning(
   tx: Tx,
   seq: number,
   { queue, run }: RunBeginning,
-): [number, number, string, string, string] {
-  return [seq, tx.now, queue, run.pipeline, tx.stages.format(run.stages)];
+): [number, number, string, string, string, string | null] {
+  const counts = firstCounts(run.stages);
+  const stages = tx.stages.format(run.stages);
+  return [seq, tx.now, queue, run.pipeline, stages, countsText(counts)];
 }
 
 export function joining(
@@ -123,11 +132,12 @@ export function placeOf(tx: Tx, task: TransitionTask): RunPlace | null {
 
 export function placeFrom(tx: Tx, row: OfRunRow): RunPlace {
   const { pipeline, stage } = row;
-  const { joins } = tx.stages.parse(row.stages).find(({ name }) => name === stage)!;
-  return { id: tx.id(row.created_at, row.run), pipeline, stage, part: parsePart(row.part), joins };
+  const run = { id: tx.id(row.created_at, row.run), pipeline, stages: tx.stages.parse(row.stages) };
+  return placeAt(run, { stage, part: parsePart(row.part) });
 }
 
-const PART_RESULTS = `SELECT part, result FROM run_part WHERE run = ? AND awaits_join = 1`;
+const RESULTS = `SELECT stage, part, result FROM run_part WHERE run = ? AND awaits_join = 1`;
+const RESULTS_OF_PART = `${RESULTS} AND part = ?`;
 const HEADERS = `SELECT headers FROM task WHERE seq = ?`;
 
 export type Planned = Plan & { run: KnownPart };
@@ -137,15 +147,12 @@ export function plan(tx: Tx, task: Held, said: Success): Planned | undefined {
   const run = runOf(tx, task);
   if (!run) return undefined;
   const { headers } = tx.get<{ headers: string | null }>(HEADERS, task.seq)!;
-  const underWay = {
-    ...{ id: tx.id(run.created_at, run.id), pipeline: run.pipeline, stages: tx.stages.parse(run.stages) },
-    underWay: run.under_way,
-    partResults: () =>
-      tx
-        .all<{ part: string; result: Body | null }>(PART_RESULTS, run.id)
-        .map((row): PartResult => ({ part: parsePart(row.part), result: bodyFrom(row.result) })),
-  };
   const at = { stage: run.stage, part: parsePart(run.part) };
+  const underWay: RunUnderWay = {
+    ...{ id: tx.id(run.created_at, run.id), pipeline: run.pipeline, stages: tx.stages.parse(run.stages) },
+    ...{ underWay: run.under_way, counts: countsFrom(run.counts) },
+    partResults: () => storedResults(tx, run, neededResults(underWay, at)),
+  };
   const carried = {
     priority: fromRank(task.rank).priority,
     ...(headers !== null && { headers: JSON.parse(headers) as Headers }),
@@ -153,15 +160,26 @@ export function plan(tx: Tx, task: Held, said: Success): Planned | undefined {
   return { ...planNextStage(underWay, at, carried, said), run };
 }
 
-const UNDER_WAY = `UPDATE run SET under_way = ? WHERE id = ?`;
+function storedResults(tx: Tx, { id, part }: KnownPart, needed: "all" | "part" | "none"): PartResult[] {
+  type Row = { stage: string; part: string; result: Body | null };
+  const rows =
+    needed === "none"
+      ? []
+      : needed === "all"
+        ? tx.all<Row>(RESULTS, id)
+        : tx.all<Row>(RESULTS_OF_PART, id, part);
+  return rows.map((row) => ({ stage: row.stage, part: parsePart(row.part), result: bodyFrom(row.result) }));
+}
+
+const UNDER_WAY = `UPDATE run SET under_way = ?, counts = ? WHERE id = ?`;
 const STORE_RESULT = `UPDATE run_part SET awaits_join = 1, result = ? WHERE task = ?`;
 const DROP_RESULTS = `UPDATE run_part SET awaits_join = 0, result = NULL WHERE run = ? AND awaits_join = 1`;
 
 /** After the task's end, and before the next tasks are added. */
 export function continueRun(tx: Tx, task: Held, result: Body | null, planned: Planned | undefined): void {
   if (!planned) return;
-  const { run, underWay } = planned;
-  if (underWay !== run.under_way) tx.run(UNDER_WAY, underWay, run.id);
+  const { run, underWay, counts } = planned;
+  if (underWay !== run.under_way || counts) tx.run(UNDER_WAY, underWay, countsText(counts), run.id);
   if (planned.storesResult) tx.run(STORE_RESULT, result, task.seq);
   if (planned.joinsResults) tx.run(DROP_RESULTS, run.id);
   if (planned.end) endRun(tx, run, "done", planned.end.result);

@@ -14,7 +14,7 @@
  * Version of the first schema. Stores with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 103;
+export const FIRST_VERSION = 104;
 
 export const SCHEMA = `
   -- One row: the clock, and the last number given out of each kind. Every transaction reads it, and writes it at its end.
@@ -301,6 +301,7 @@ export const SCHEMA = `
     stages     TEXT    NOT NULL,  -- JSON: the stages with which it began
     under_way  INTEGER NOT NULL,  -- its tasks that are not done
     dead       INTEGER NOT NULL,  -- how many of these are dead
+    counts     TEXT,              -- JSON: under_way by stage, if the stages are a graph
     state      TEXT,              -- done, cancelled, expired; null: in progress
     ended_at   INTEGER,
     result
@@ -317,10 +318,12 @@ export const SCHEMA = `
     state       TEXT,
     started_at  INTEGER,
     ended_at    INTEGER,
-    awaits_join INTEGER NOT NULL DEFAULT 0,  -- its result waits for the other parts of a join
+    awaits_join INTEGER NOT NULL DEFAULT 0,  -- its result waits for others that a stage joins or merges
     result
   );
   CREATE INDEX run_part_run ON run_part (run, task);
+  -- For stages that merge results of the same part.
+  CREATE INDEX run_part_stored ON run_part (run, part) WHERE awaits_join = 1;
 
   -- Signals for all tasks of a run, until it ends. A task gets a copy (a row of step) when it waits for one.
   CREATE TABLE run_signal (

@@ -102,8 +102,8 @@ const INSERT = {
   mixedWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, ?, :now, ?, ?, ?, ?, ?)`),
 };
 const BEGIN_RUNS = sized(
-  `INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead) VALUES `,
-  () => `(?, ?, ?, ?, ?, 1, 0)`,
+  `INSERT INTO run (id, created_at, queue, pipeline, stages, counts, under_way, dead) VALUES `,
+  () => `(?, ?, ?, ?, ?, ?, 1, 0)`,
 );
 const JOIN_RUNS = sized(
   `INSERT INTO run_part (task, run, created_at, stage, part) VALUES `,

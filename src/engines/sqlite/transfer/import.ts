@@ -92,8 +92,8 @@ function importSubscription(tx: Tx, { pattern, group, queue, createdAt }: Subscr
 }
 
 const INSERT_RUN = `
-  INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead, state, ended_at, result)
-  VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`;
+  INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, counts, dead, state, ended_at, result)
+  VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`;
 
 /** Its dead tasks are counted with the tasks. */
 function importRun(tx: Tx, record: RunEntry): void {
@@ -101,6 +101,7 @@ function importRun(tx: Tx, record: RunEntry): void {
   const { seq, createdAt } = tx.place(record.id)!;
   tx.run(
     ...([INSERT_RUN, seq, createdAt, queue, pipeline, JSON.stringify(stages), underWay] as const),
+    record.counts ? JSON.stringify(record.counts) : null,
     ...([state ?? null, endedAt ?? null, result ?? null] as const),
   );
   for (const { name, value } of record.signals ?? []) storeRunSignal(tx, seq, name, value);
