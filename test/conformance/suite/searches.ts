@@ -81,6 +81,22 @@ export function searches(start: Start): void {
       expect(await find(port, { match, state: "ready" })).toMatchObject({ searched: 2, next: null });
     });
 
+    test("pages of a search for a group have each waiting task once", async () => {
+      const { port } = await start();
+      await addNamed(port, ["head", "1", "2", "3", "4", "5"], { groupKey: "g" });
+      const found: unknown[] = [];
+      let after: string | null = null;
+      do {
+        const page = await find(port, {
+          ...{ match: { groupKey: "g" }, state: "waiting", limit: 2 },
+          ...(after !== null && { after }),
+        });
+        found.push(...page.tasks.map(({ data }) => data));
+        after = page.next;
+      } while (after !== null && found.length < 10);
+      expect(found).toEqual(["1", "2", "3", "4", "5"]);
+    });
+
     test("headers find tasks that have all of them, with exactly these values", async () => {
       const { port } = await start();
       const strange = { 'quo"te': "a\\b", über: "ü\u0001" };
