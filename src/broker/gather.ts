@@ -22,14 +22,14 @@ function weightOf(op: Op): number {
 }
 
 /**
- * These affect tasks that other workers hold, so each is sent as a single batch. In one commit with others of its kind
- * it could hold one task and wait for the next, while that one's holder waits for the first: a database ends such a
- * deadlock only after a second.
+ * These affect tasks that other workers hold, so each is sent as a single batch. Two of them in one transaction would
+ * lock one task and wait for another, which a second transaction has locked while it waits for the first task. A
+ * database takes 1 s to end such a deadlock.
  */
 const SINGLE: ReadonlySet<VerbName> = new Set(["signal", "cancel", "change"]);
 
 export interface GathererListener {
-  /** Called before the waiting calls are sent: calls made in it are added at the end of the batch. */
+  /** Called before the waiting calls are sent. Calls that it makes itself join the end of the batch. */
   onSend(waiting: readonly { op: Op }[]): void;
   onCommit(ops: readonly Op[]): void;
   /** Gets every committed batch. */

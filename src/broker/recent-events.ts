@@ -2,7 +2,7 @@ import { EventPage } from "../core/event-page.ts";
 import { isImportant } from "../core/events.ts";
 import { gapText, spanOf, spanOfAll, timeOf, typeOf } from "../core/event-text.ts";
 
-/** Events that the store returned together; gaps among them stand for the numbers that are missing. */
+/** The events of one answer of the store. Where numbers are missing, a gap event stands in their place. */
 interface Segment {
   first: number;
   last: number;
@@ -11,7 +11,7 @@ interface Segment {
 
 /** What a reader gets next. */
 export interface ReadEvents {
-  /** The number of the last event that it then knows. */
+  /** The reader's new position: the number of the last event that this answer covers. */
   cursor: number;
   /** How many it missed before the first event of the page. */
   missed: number;
@@ -91,7 +91,7 @@ export class RecentEvents {
     return low;
   }
 
-  /** Behind the last segment that fits in. */
+  /** The index after the last segment that fits into `limit`. */
   #endOf(at: number, limit: number): number {
     let [end, count] = [at + 1, this.#segments[at]!.page.length];
     for (; end < this.#segments.length; end++) {

@@ -24,7 +24,7 @@ export class Results {
   readonly #ask: (ids: string[]) => Promise<Verbs["ends"]["out"]>;
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Set<Waiter>>();
-  /** Ids that may have ended since they were last read. */
+  /** Ids of tasks and runs that may have ended since they were last read. */
   readonly #suspected = new Set<string>();
   #asking = false;
 

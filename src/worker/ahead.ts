@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Held } from "./held.ts";
 
-/** Timers count whole milliseconds: a task that becomes overdue before the next one counts as overdue. */
+/** Timers fire at whole milliseconds: a task that becomes overdue within the current one counts as overdue already. */
 const TICK_MS = 1;
 
 /** The tasks that a worker has claimed and not started, in the order in which they will start. */

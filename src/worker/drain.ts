@@ -5,8 +5,8 @@ import type { HeldTasks } from "./held-tasks.ts";
 import { abortAfter } from "./options.ts";
 
 /**
- * How long a worker that stops waits for its handlers, for worker.ts. Handlers are asked to stop shortly before the end;
- * those that do not are left behind.
+ * How long a worker that stops waits for its handlers, for worker.ts. Handlers are asked to stop shortly before the
+ * end; those that do not are left behind.
  */
 export class Drain {
   readonly #clock: Clock;
@@ -42,7 +42,7 @@ export class Drain {
     if (this.#isWaiting && this.#held.isEmpty) this.#end();
   }
 
-  /** For handlers that did not end in time. Leaving releases their tasks, and what they answer later has no effect. */
+  /** For handlers that did not end in time. When the worker leaves, the store releases their tasks. */
   leaveBehind(): void {
     for (const held of this.#held.all())
       setFate(held, "lost", claimLost(held.claimed.id, held.claimed.fence));

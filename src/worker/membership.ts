@@ -58,7 +58,7 @@ export class Membership {
   }
 
   /**
-   * From now on no tasks are reserved for this worker. If the call fails, the store learns it when the worker leaves.
+   * Asks the store to reserve no more tasks for this worker. A failure is ignored: leaving the store does the same.
    */
   retire(): void {
     if (this.#session !== undefined) this.#port.retire(this.#session).catch(() => {});

@@ -89,7 +89,7 @@ export class Housekeeper {
     const askedAt = this.#now();
     try {
       const tended = this.#run({ verb: "housekeep" });
-      // In the same batch: an idle process wakes once for both.
+      // The poll joins the batch of `housekeep`, so that an idle process wakes once for both.
       if (this.#now() - this.#polledAt >= this.#pollEvery / 2) this.#poll();
       // A claim that waits for a due task joins this batch too: it needs no hint, and saves a commit.
       else this.#onDue();

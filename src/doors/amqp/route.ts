@@ -71,7 +71,7 @@ export class Bindings {
   }
 }
 
-/** x-match says whether all or any must match. Names that begin with x- are compared only by the -with-x variants. */
+/** `x-match` is all or any. Headers whose names begin with x- are compared only by all-with-x and any-with-x. */
 export function matchesHeaders(wanted: Table, headers: Table): boolean {
   const mode = textOf(fieldOf(wanted, "x-match")) ?? "all";
   const withX = mode.endsWith("-with-x");

@@ -85,7 +85,7 @@ export function sessions(app: App, workers: WorkerSessions): void {
       body: z
         .strictObject({
           claims: z.array(claimRef).max(LIMITS.addBatch).optional().openapi({
-            description: "what the worker holds; claims that two such lists do not name are released",
+            description: "what the worker holds; a claim that is missing from two of these lists is released",
           }),
         })
         .optional(),

@@ -3,8 +3,8 @@ import type { BatchResult } from "./batch-result.ts";
 import type { Sender } from "./sender.ts";
 
 /**
- * Raises the floors of the lines (line/floors.ts) after batches that have claimed, on the settling connection: it waits for
- * all open batches, and neither reads nor claims must wait with it.
+ * Raises the floors of the lines (line/floors.ts) after batches that have claimed, on the settling connection: raising
+ * them waits for all open batches, and no read or claim may be queued behind that.
  */
 export class FloorMaintenance {
   readonly #sender: Sender;

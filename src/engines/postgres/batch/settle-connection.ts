@@ -8,29 +8,32 @@ import type { Sender } from "./sender.ts";
 /**
  * Sends acks in bulk on a separate connection, for the engine. One server process would settle first and claim
  * afterwards; two do both at the same time. Acks of plain tasks share no row with adds and claims, so their order among
- * these does not matter. Every other batch waits for the acks before it, and acks after it go to the writing connection
- * until it is answered.
+ * these does not matter. A batch of anything else waits for the acks that were sent before it. Until it is answered,
+ * later acks go to the writing connection, behind it.
  *
- * Drains at concurrency 100, 10 and 1 ran at 47 (41 to 48), 46 (36 to 48) and 41 (41 to 42) thousand tasks a second with
- * this, and at 43 (25 to 44), 41 (41 to 42) and 37 (34 to 38) without it; one producer with two consumers had 20 and 20.
- * Medians and ranges of three interleaved rounds.
+ * Drains at concurrency 100, 10 and 1 ran at 47 (41 to 48), 46 (36 to 48) and 41 (41 to 42) thousand tasks a second
+ * with this, and at 43 (25 to 44), 41 (41 to 42) and 37 (34 to 38) without it; one producer with two consumers had 20
+ * and 20. Medians and ranges of three interleaved rounds.
  */
 
-/** Fewer acks share a commit with the claim that follows them, unless acks are in progress here already. */
+/**
+ * Fewer acks than this go to the writing connection, where they share a commit with the next claim, unless acks are in
+ * progress here already.
+ */
 const MANY = 64;
 
 export class SettleConnection {
   readonly #sender: Sender;
   #acks = 0;
   #others = 0;
-  /** Fences only grow. This is the last one of a claim whose end may make another task ready. */
+  /** The highest fence of a claim whose end may make another task ready: acks up to it are not sent here. */
   #lastWithNext = 0;
 
   constructor(sender: Sender) {
     this.#sender = sender;
   }
 
-  /** Settles when every batch of acks so far has its answer. */
+  /** Resolves when every batch of acks so far has its answer. */
   get answered(): Promise<unknown> {
     return this.#sender.answered;
   }
@@ -48,8 +51,8 @@ export class SettleConnection {
   }
 
   /**
-   * The end of a claimed task makes another task ready if it frees its group or a place within `maxConcurrency`, asks for
-   * or gives a verdict, or continues its run. A claim that is called after the ack must find that task.
+   * The end of a claimed task makes another task ready if it frees its group or a place within `maxConcurrency`, asks
+   * for or gives a verdict, or continues its run. A claim that is called after the ack must find that task.
    */
   noteClaimed({ tasks, policies }: Pick<ClaimOutcome, "tasks" | "policies">): void {
     const queues = new Set(Object.keys(policies).filter((name) => endsLeadOn(name, policies[name]!)));

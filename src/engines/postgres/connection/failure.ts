@@ -157,7 +157,9 @@ export function failureFrom(error: unknown, where: string): unknown {
   return refused(met, where);
 }
 
-/** The error of opening a store. If authentication fails, the address is most likely wrong, and a retry does not help. */
+/**
+ * The error of opening a store. If authentication fails, the address is most likely wrong, and a retry does not help.
+ */
 export function refusalFrom(error: unknown, where: string): unknown {
   if (isDibsError(error)) return error;
   const met = error instanceof NotConnected ? error.cause : error;
@@ -211,7 +213,7 @@ function refused(error: unknown, where: string): DibsError {
   }
   if (/^(?:53|58|XX)/.test(code)) {
     return failure(
-      `PostgreSQL at ${where} is out of room or in trouble (${message}). Nothing was changed. Look after the server, then ` +
+      `PostgreSQL at ${where} is out of room or in trouble (${message}). Nothing was changed. Check the server, then ` +
         `try again.`,
       error,
     );

@@ -65,8 +65,8 @@ export class Notifier {
 
   /**
    * The message of a commit that makes tasks ready, for the commit to send itself: waiting workers get it a round trip
-   * sooner. Such a commit holds a lock of the whole server while it is flushed to disk, so if the last message was less than
-   * 5 ms ago, this returns undefined and `notify` sends it.
+   * sooner. A commit that notifies holds a lock of the whole server until it is on disk. So if the last message was
+   * sent less than 5 ms ago, this returns undefined, and the caller leaves it to `notify`.
    */
   messageFor(hint: Hint, effects: CommitEffects): string | undefined {
     const now = performance.now();
@@ -179,7 +179,7 @@ function put(message: Message, hint: Hint, { hasNotices, hasListeners, ended }: 
   if (hasListeners) message.foreign = true;
 }
 
-// Not flushed to disk: after a crash of the server, no process listens.
+// Needs no flush to disk: a crash of the server ends all listeners anyway.
 const NOTIFY = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)`;
 
 export function channelOf(schema: string): string {

@@ -14,8 +14,8 @@ export interface Join {
 }
 
 /**
- * New tasks join their groups before they have numbers: the tasks that one of them promotes get lower numbers than the
- * next.
+ * New tasks join their groups before they get numbers, so that the tasks that one of them promotes get lower numbers
+ * than the new task after it.
  */
 export async function joinNew(
   tx: Tx,

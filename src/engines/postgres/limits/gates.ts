@@ -113,7 +113,10 @@ function putGate(tx: Tx, queue: Queue): void {
 
 const COUNT_CLAIMS = `UPDATE dibs.claim SET counted = true WHERE queue = $1 AND NOT counted`;
 
-/** The queue's policy has changed. Lines and claims from before get the columns that its new limits need. */
+/**
+ * The queue's policy has changed. Rows of its line and claims that exist already get the values that the new limits
+ * need.
+ */
 export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"]): Promise<void> {
   const { policy } = queue;
   const governs = governsGroups(policy) && !governsGroups(before);
@@ -133,7 +136,7 @@ export function isLimitedNow({ limited, policy }: Queue): boolean {
   return limited && (governsGroups(policy) || isGated(policy));
 }
 
-/** A claim on more queues rarely needs most of their gates. */
+/** A claim on more queues than this rarely needs all their gates. */
 const MOST_GATES = 8;
 
 /**

@@ -46,7 +46,7 @@ export function failureFrom(error: unknown, path: string, committing = false): u
   }
   if (is("SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_PROTOCOL")) {
     return failure(
-      `The store ${path} could not be read or written (${code}). Nothing of this batch was changed. Look after the disk, ` +
+      `The store ${path} could not be read or written (${code}). Nothing of this batch was changed. Check the disk, ` +
         `then try again: the store need not be reopened.`,
       error,
     );

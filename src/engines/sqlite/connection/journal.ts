@@ -128,7 +128,7 @@ export class Journal {
     const why = cause instanceof Error ? ` (${cause.message})` : "";
     return new DibsError(
       code,
-      `The disk of ${this.#path} failed to keep a commit${why}. ${consequence} Look after the disk; the store need not be ` +
+      `The disk of ${this.#path} failed to keep a commit${why}. ${consequence} Check the disk; the store need not be ` +
         `reopened.`,
       { ...(cause !== undefined && { cause }) },
     );

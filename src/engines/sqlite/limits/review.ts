@@ -37,7 +37,10 @@ export function openGates(tx: Tx): void {
     openGate(tx, gateOf(tx, tx.queues.of(queue)));
 }
 
-/** Hints as many ready tasks as may start. At least one: a claim that finds the gate closed sets the next wake time. */
+/**
+ * Hints as many ready tasks as may start, and at least one even if none may: the claim that it wakes finds the gate
+ * closed, and sets the next wake time.
+ */
 function openGate(tx: Tx, gate: Gate): void {
   if (gate.reviewed !== null) gate.reviewed = review(tx, gate.queue, gate.reviewed);
   if (gate.reviewed === null) {
@@ -56,7 +59,10 @@ const NEXT_LANES = `
     SELECT 1 FROM waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key))
   ORDER BY group_key LIMIT 0 + ?`;
 
-/** Reviews the next groups that have heads or waiting tasks. Returns the last one, or null after all. */
+/**
+ * Reviews the next groups that have heads or waiting tasks. Returns the last group of this page, or null if none is
+ * left.
+ */
 function review(tx: Tx, queue: Queue, after: string): string | null {
   const page = tx.all<{ group_key: string }>(NEXT_LANES, queue.id, after, BOUNDS.sweep);
   const names = page.map(({ group_key: key }) => ({ queue, key }));
@@ -77,8 +83,8 @@ function review(tx: Tx, queue: Queue, after: string): string | null {
 const PLACE = `SELECT coalesce(pos, seq) AS pos, 0 - priority AS rank, cost FROM task WHERE seq = ?`;
 
 /**
- * Tasks in the line that the policy would not have promoted. They are no longer heads, and still have to leave the
- * line.
+ * Tasks in the line that the new policy would not have promoted. This takes them out of the lane's count of heads; the
+ * caller removes them from the line.
  */
 function excessOf(tx: Tx, lane: Lane): number[] {
   const { queue, key, holders, line } = lane;

@@ -41,7 +41,8 @@ export function settle(
   if (spent !== undefined) task.spent = spent;
   const { ended } = tx.batch.hint;
   const state = settleAs(tx, task, settlement);
-  // The caller learns the state from the answer, and needs no hint. A verdict may end another task.
+  // The hint `ended` is for callers that wait elsewhere. This one learns the state from the answer. A verdict may have
+  // ended another task.
   if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue.name))
     delete tx.batch.hint.ended;
   return { state };
