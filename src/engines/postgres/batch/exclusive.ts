@@ -1,5 +1,6 @@
 import type { Op } from "../../../engine/engine.ts";
 import { newest } from "../statements/newest.ts";
+import { hasSubscription } from "../transaction/topics.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { changesPolicy } from "../verbs/queues.ts";
 
@@ -13,7 +14,9 @@ import { changesPolicy } from "../verbs/queues.ts";
  */
 export async function isExclusive(tx: Tx, ops: readonly Op[]): Promise<boolean> {
   return (
-    ops.some((op) => needsExclusive(tx, op)) || (await setsFirstHold(tx, ops)) || (await endsQueue(tx, ops))
+    ops.some((op) => needsExclusive(tx, op)) ||
+    (await setsFirstHold(tx, ops)) ||
+    (await dropsExclusively(tx, ops))
   );
 }
 
@@ -31,13 +34,14 @@ function needsExclusive(tx: Tx, op: Op): boolean {
   }
 }
 
-/** Whether a drop is the last call, which removes the queue itself. */
-async function endsQueue(tx: Tx, ops: readonly Op[]): Promise<boolean> {
+/** Whether a drop removes subscriptions, as the first call may, or the queue itself, as the last one does. */
+async function dropsExclusively(tx: Tx, ops: readonly Op[]): Promise<boolean> {
   for (const op of ops) {
     if (op.verb !== "drop") continue;
     const queue = tx.queues.named(op.queue);
     // This batch makes it, or another process has since this connection read the queues.
-    if (!queue) return true;
+    if (!queue || ops.some((other) => other.verb === "subscribe" && other.queue === op.queue)) return true;
+    if (await hasSubscription(tx, queue)) return true;
     const depth = Object.values(await tx.counters.depth(queue)) as number[];
     if (depth.reduce((sum, count) => sum + count, 0) <= op.limit) return true;
   }

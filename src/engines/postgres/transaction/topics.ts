@@ -144,9 +144,13 @@ export async function unsubscribe(
 
 const OF_QUEUE = `SELECT 1 FROM dibs.subscription WHERE queue = $1 LIMIT 1`;
 
+export async function hasSubscription(tx: Tx, queue: Queue): Promise<boolean> {
+  return (await tx.get(OF_QUEUE, queue.id)) !== undefined;
+}
+
 /** Removes the subscriptions of a queue that is dropped. */
 export async function unsubscribeQueue(tx: Tx, queue: Queue): Promise<void> {
-  if (await tx.get(OF_QUEUE, queue.id)) await remove(tx, DELETE_OF_QUEUE, queue.id);
+  if (await hasSubscription(tx, queue)) await remove(tx, DELETE_OF_QUEUE, queue.id);
 }
 
 async function remove(tx: Tx, sql: string, ...values: (string | number)[]): Promise<number> {
