@@ -1,6 +1,7 @@
 // Code in the README, in llms.txt and under docs/ is checked against the library. The words of a ```ts block say how:
 //   program       a whole program: its types are checked, and it is run
 //   example=NAME  lines of examples/NAME.ts, in its order; with `program`, the whole file
+//   recipe        a file of a recipe, which test/package/recipes.ts runs with the tools that it is for
 //   (none)        a fragment, whose types are checked with the names of the prelude below
 
 import { execFile } from "node:child_process";
@@ -23,6 +24,8 @@ declare const emails: Queue<{ to: string }, { sent: boolean }>;
 declare const placed: Topic<{ id: number }>;
 declare const worker: Worker;
 declare const client: { query(sql: string, params?: unknown[]): Promise<unknown> };
+declare const pool: import("pg").Pool;
+declare const signer: { getAuthToken(): Promise<string> };
 declare const claim: Claim<{ to: string }, { sent: boolean }>;
 export { defineQueue, each, open, Reject, Retry };
 `;
@@ -72,7 +75,7 @@ test("the README has a program, and the documents have code", () => {
   expect(programs.some(({ where }) => where.startsWith("README.md"))).toBe(true);
   expect(pieces.length).toBeGreaterThan(5);
   expect(
-    blocks.flatMap(({ words }) => words).filter((word) => !/^(program|example=[a-z-]+)$/.test(word)),
+    blocks.flatMap(({ words }) => words).filter((word) => !/^(program|recipe|example=[a-z-]+)$/.test(word)),
   ).toEqual([]);
 });
 
@@ -96,6 +99,7 @@ test("all code in the documents has the right types", async () => {
     types: ["node"],
     typeRoots: [join(root, "node_modules/@types")],
     paths: {
+      pg: [join(root, "node_modules/@types/pg")],
       dibs: [source("index.ts")],
       "dibs/testing": [source("testing/index.ts")],
       "dibs/dashboard": [source("server/mount-dashboard.ts")],

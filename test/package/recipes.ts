@@ -47,7 +47,7 @@ function readGuide(): Map<string, Recipe> {
   for (const section of readFileSync(GUIDE, "utf8").split(/^## /m).slice(1)) {
     const title = section.slice(0, section.indexOf("\n"));
     const recipe: Recipe = { files: new Map(), commands: [] };
-    for (const [, language, text] of section.matchAll(/^```(\w+)\n([^]*?)^```$/gm)) {
+    for (const [, language, text] of section.matchAll(/^```(\w+)(?: recipe)?\n([^]*?)^```$/gm)) {
       const name = /^\/\/ ([\w./-]+)\n/.exec(text!)?.[1];
       if (language === "sh") recipe.commands.push(text!.trim());
       else if (name) recipe.files.set(name, text!);
