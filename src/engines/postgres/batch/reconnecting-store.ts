@@ -133,7 +133,6 @@ export class ReconnectingStore {
 
   /** The result of a batch that did commit; undefined if it certainly did not. */
   async #resolve(lost: CommitLost, until: number): Promise<BatchResult | undefined> {
-    if (lost.mark.xid === null) throw outcomeUnknown(this.#options.where, lost.cause);
     for (
       let pause = FIRST_PAUSE_MS;
       !this.#isTooLate(until, pause);

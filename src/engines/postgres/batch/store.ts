@@ -15,7 +15,6 @@ import { processInbox } from "../line/inbox.ts";
 import { checkKnown, readNeeds } from "../schema/migrations.ts";
 import { Tx, type TxOptions } from "../transaction/tx.ts";
 import { type BatchResult, CommitLost, type RunOptions } from "./batch-result.ts";
-import { ClaimsAtOnce } from "./claim-at-once.ts";
 import { isExclusive } from "./exclusive.ts";
 import { executeAll } from "./execute.ts";
 import { sendAhead } from "./send-ahead.ts";
@@ -47,14 +46,12 @@ const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($
 export class PostgresStore {
   readonly link: Connection;
   readonly #tx: Tx;
-  readonly #claimsAtOnce: ClaimsAtOnce;
   readonly #onConflict: OnConflict;
 
   constructor(link: Connection, options: TxOptions, onConflict: OnConflict = () => {}) {
     this.link = link;
     this.#onConflict = onConflict;
     this.#tx = new Tx(link, options);
-    this.#claimsAtOnce = new ClaimsAtOnce(this.#tx);
   }
 
   /** If it fails, nothing of the batch was done. */
@@ -63,23 +60,15 @@ export class PostgresStore {
     options: RunOptions = {},
   ): Promise<BatchResult & { outcomes: Outcomes<Ops> }> {
     type Done = BatchResult & { outcomes: Outcomes<Ops> };
-    try {
-      return ((await this.#claimsAtOnce.run(ops)) ?? (await this.#runUsually(ops, options))) as Done;
-    } finally {
-      this.#claimsAtOnce.noteEnd();
-    }
-  }
-
-  async #runUsually(ops: readonly Op[], options: RunOptions): Promise<BatchResult> {
     const unlessBlocked = (error: unknown): undefined => {
       if (!(error instanceof BlockedByLock)) throw error;
     };
     const result = await this.#persist(ops, options, { inbox: "first" }).catch(unlessBlocked);
-    if (result) return result;
+    if (result) return result as Done;
     const before = await this.#processInboxOnly(ops).catch(unlessBlocked);
     // If that is blocked too, the entries are left to another batch.
     const after = await this.#persist(ops, options, { inbox: "left", hint: before?.hint });
-    return { ...after, changed: after.changed || (before?.changed ?? false) };
+    return { ...after, changed: after.changed || (before?.changed ?? false) } as Done;
   }
 
   async #processInboxOnly(ops: readonly Op[]): Promise<BatchResult> {

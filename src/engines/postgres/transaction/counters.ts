@@ -21,19 +21,6 @@ const INSERT = `
   INSERT INTO dibs.delta (${COLUMNS.join(", ")}) SELECT ${COLUMNS.map((_, i) => `d[${i + 1}]`).join(", ")}
   FROM (SELECT string_to_array(line, ',')::int8[] AS d FROM unnest($1::text[]) AS line OFFSET 0) AS each`;
 
-/** As the row that `flush` writes, for a statement that claims: `count` tasks of `queue`, which waited for `waitMs`. */
-export const insertClaimed = (of: { queue: string; now: string; count: string; waitMs: string }): string => {
-  const values: Record<string, string> = {
-    queue: of.queue,
-    slot: `${of.now} / ${BOUNDS.rateSlot}`,
-    ready: `-${of.count}`,
-    claimed: of.count,
-    started: of.count,
-    wait_ms: of.waitMs,
-  };
-  return `INSERT INTO dibs.delta (${COLUMNS.join(", ")}) SELECT ${COLUMNS.map((column) => values[column] ?? 0).join(", ")}`;
-};
-
 const DEPTH = `
   SELECT sum(ready)::int8 AS ready, sum(waiting)::int8 AS waiting, sum(scheduled)::int8 AS scheduled,
     sum(claimed)::int8 AS claimed, sum(done)::int8 AS done, sum(dead)::int8 AS dead,

@@ -7,7 +7,6 @@ import {
   type StoredQueue,
 } from "../../../engine/known-queues.ts";
 import { HAS_INBOX_ENTRIES } from "../line/inbox-floor.ts";
-import { latestVersion } from "../schema/migrations.ts";
 import type { Tx } from "./tx.ts";
 
 /** The copy of the queues that each connection has, so that no batch reads their policies. `tx.queues` is one. */
@@ -42,15 +41,9 @@ export interface Version {
   epoch: number;
 }
 
-/**
- * Condition of a statement that is sent ahead: the queues are as the sender knows them, the inbox is empty, and the store
- * may be used.
- */
-export const asKnown = (revision: string, epoch: string): string => `
-  EXISTS (
-    SELECT 1 FROM dibs.store
-    WHERE one = 1 AND revision = ${revision} AND epoch = ${epoch} AND NOT closed AND needs <= ${latestVersion()}
-      AND NOT ${HAS_INBOX_ENTRIES})`;
+/** Condition of a statement that is sent ahead: the queues are as the sender knows them, and the inbox is empty. */
+export const asKnown = (revision: string, epoch: string): string =>
+  `EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = ${revision} AND epoch = ${epoch} AND NOT ${HAS_INBOX_ENTRIES})`;
 
 interface QueueRow extends QueueColumns {
   paused: boolean;

@@ -117,12 +117,6 @@ export class Tx extends Statements {
     await this.#readHeader(row);
   }
 
-  /** For a transaction that is sent as a whole, without a header: its statement has to check what headers tell. */
-  beginWhole(): void {
-    this.#reset("writing", {});
-    this.#sendBegin("writing", {});
-  }
-
   #reset(mode: Mode, { exclusive = false, gates = [], hint }: BatchPlan): void {
     this.reset();
     this.batch = new BatchState(hint);

@@ -40,7 +40,7 @@ const OURS = newest("session", "$3");
  * To start and end a plan costs as much as to claim one task, so every part counts.
  */
 const TASK = TASK_OF("held");
-export const holdHeadSql = ({ calm = "", also = "", columns = "" } = {}): string => `
+const holdHeadSql = ({ calm = "" } = {}): string => `
   WITH calm AS MATERIALIZED (
     SELECT NOT EXISTS (
         SELECT 1 FROM dibs.session WHERE heartbeat_at + lease <= ${NOW} AND ${sinceFloor("session", "heartbeat_at + lease")})
@@ -80,7 +80,7 @@ export const holdHeadSql = ({ calm = "", also = "", columns = "" } = {}): string
       (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
     SELECT nextval('dibs.fence'), (SELECT ${THIS_MOMENT}), lease, deadline, $3, $4, $1, task, failures, special, false
     FROM terms, head
-    RETURNING task, fence, failures, special)${also}
+    RETURNING task, fence, failures, special)
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
     held.fence, coalesce(held.failures, (SELECT count(*)::int4 FROM head)), task.seq, task.created_at, task.priority,
     CASE WHEN octet_length(task.data) <= ${AT_ONCE("$2")} THEN task.data END,
@@ -89,15 +89,16 @@ export const holdHeadSql = ({ calm = "", also = "", columns = "" } = {}): string
       OR task.cost IS NOT NULL OR task.urgent
     THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
       CASE WHEN ${DATA_SIZE} <= ${AT_ONCE("$2")} THEN encode(task.bytes, 'base64') END, ${HANDLER_STATE("held.special", "task.seq")}, task.cost, task.urgent,
-      CASE WHEN ${DATA_SIZE} > ${AT_ONCE("$2")} THEN ${DATA_SIZE} END)::text END${columns}
+      CASE WHEN ${DATA_SIZE} > ${AT_ONCE("$2")} THEN ${DATA_SIZE} END)::text END
   FROM calm LEFT JOIN (held CROSS JOIN ${TASK}) ON true`;
 const HOLD_HEAD = holdHeadSql();
-/** Part of `calm`: if some queue has limits, more can be due, and this queue may have got a hold since the header. */
-export const BESIDE_LIMITS = `
+/** If some queue has limits, more can be due, and this queue may have got a hold since the header. */
+const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
+  calm: `
       AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "$1")} AND held_until > ${NOW})
       AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW} AND ${sinceFloor("lane", "wake_at")})
-      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW} AND ${sinceFloor("gate", "wake_at")})`;
-const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({ calm: BESIDE_LIMITS });
+      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW} AND ${sinceFloor("gate", "wake_at")})`,
+});
 function holdHead(tx: Tx): string {
   return tx.queues.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
 }
@@ -106,7 +107,7 @@ function holdHead(tx: Tx): string {
  * Each column costs about as much as a part of the work on the task. So columns that few tasks have come as one JSON
  * value.
  */
-export type Row = [
+type Row = [
   /** Why nothing was claimed. */
   why: "calm" | "busy" | "gone" | null,
   fence: number,
@@ -149,7 +150,7 @@ export type HeadOutcome =
   | "gone";
 
 /** The parameters of HOLD_HEAD. `known`: the version of the queues, if it was not compared with the store yet. */
-export function valuesFor(
+function valuesFor(
   { worker, session, lease }: ClaimRequest,
   { id, policy }: Queue,
   { room, known }: { room: number; known?: { revision: number; epoch: number } },
@@ -173,7 +174,7 @@ export function claimAhead(tx: Tx, op: Op<"claim">): void {
   tx.sendAhead(op, queue, holdHead(tx), ...valuesFor(op, queue, { room: op.max, known: tx.queues.knownBy }));
 }
 
-export function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefined {
+function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefined {
   const queue = tx.queues.named(queues[0]!);
   const isUsual = queues.length === 1 && share === undefined && max > 0;
   return isUsual && queue && !queue.paused && !queue.limited ? queue : undefined;
@@ -277,7 +278,7 @@ async function takeHead(
   return { tasks, left };
 }
 
-export interface Taken {
+interface Taken {
   row: Row;
   special: Special;
 }
@@ -293,7 +294,7 @@ function sizeOf({ row, special }: Taken): number {
 }
 
 /** The claimed tasks in the order of the line, or why there are none. */
-export function takenFrom(tx: Tx, queue: Queue, found: Row[]): Taken[] | "busy" | "gone" {
+function takenFrom(tx: Tx, queue: Queue, found: Row[]): Taken[] | "busy" | "gone" {
   const rows = inLine(found);
   const [why, , left] = rows[0]!;
   if (why === "gone" || why === "busy") return why;
@@ -312,7 +313,7 @@ function inLine(rows: Row[]): Row[] {
 }
 
 /** What the worker gets. */
-export function handOver(
+function handOver(
   tx: Tx,
   queue: Queue,
   worker: string,
