@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "tsdown";
+import { buildWeb } from "../scripts/build-web.ts";
 import config from "../tsdown.config.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -18,6 +19,8 @@ export async function built(program: string, cache: string): Promise<URL> {
     writeFileSync(join(folder, "package.json"), readFileSync(join(ROOT, "package.json")));
     // Dependencies are looked for from here upwards.
     symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+    // A server does not start without the dashboard's page.
+    symlinkSync(await buildWeb(), join(folder, "web"));
     await build({
       ...config,
       config: false,
