@@ -86,9 +86,13 @@ export function matchesTopic(pattern: string, topic: string): boolean {
   let reached = new Set([0]);
   for (const part of pattern.split(".")) {
     const next = new Set<number>();
-    for (const at of reached) {
-      if (part === ANY_WORDS) for (let to = at; to <= words.length; to++) next.add(to);
-      else if (at < words.length && (part === ONE_WORD || part === words[at])) next.add(at + 1);
+    if (part === ANY_WORDS) {
+      // The lowest position comes first, and the others reach nothing that it does not.
+      const [first = Infinity] = reached;
+      for (let to = first; to <= words.length; to++) next.add(to);
+    } else {
+      for (const at of reached)
+        if (at < words.length && (part === ONE_WORD || part === words[at])) next.add(at + 1);
     }
     reached = next;
   }

@@ -298,6 +298,32 @@ export function badInput(start: Start): void {
         (port) => port.discard(QUEUE, no({ worker: "w" })),
         ["worker", "pattern"],
       ],
+      [
+        "a filter by an error that is too long",
+        (port) => port.redrive(QUEUE, { error: "e".repeat(1_025) }, 0),
+        ["error", "1024"],
+      ],
+      [
+        "a filter by a pattern that is too long",
+        (port) =>
+          port.list({ queue: QUEUE, state: "dead", filter: { pattern: "p".repeat(1_025) }, limit: 1 }),
+        ["pattern", "1024"],
+      ],
+      [
+        "a search for a groupKey that is too long",
+        (port) => port.list({ queue: QUEUE, match: { groupKey: "g".repeat(513) }, limit: 1 }),
+        ["groupKey", "512"],
+      ],
+      [
+        "a search for a uniqueKey that is too long",
+        (port) => port.list({ queue: QUEUE, match: { uniqueKey: "u".repeat(513) }, limit: 1 }),
+        ["uniqueKey", "512"],
+      ],
+      [
+        "a search for headers that are too long",
+        (port) => port.list({ queue: QUEUE, match: { headers: { a: "h".repeat(20_000) } }, limit: 1 }),
+        ["headers", "16384"],
+      ],
       ["invalid task ids", (port) => port.redrive(QUEUE, { ids: ["7"] }, 0), ['"7"']],
       ["ids that are not a list", (port) => port.redrive(QUEUE, { ids: no("7") }, 0), ["ids", '"7"']],
       ["a spacing that is negative", (port) => port.redrive(QUEUE, {}, -1), ["spacing", "-1"]],
