@@ -29,4 +29,4 @@ assert.equal(await run.result({ timeout: "30s" }), "2 sentences, wordy, approved
 
 const { stages } = await run.status();
 for (const { name, after, state } of stages)
-  console.log(`${name} (after ${after ?? "the one before"}): ${state}`);
+  console.log(`${name} (after ${after?.toString() ?? "the one before"}): ${state}`);

@@ -198,7 +198,7 @@ export class Pipeline<
     IsKnown<Name> extends true ? Name : Last,
     IsKnown<Name> extends true ? EndsWith<Ends, Order, Last, Name> : Ends
   > {
-    return this.#define(name, false, handler, options as StageOptions<never>) as never;
+    return this.#define(name, false, handler, options) as never;
   }
 
   /**
@@ -217,7 +217,7 @@ export class Pipeline<
     IsKnown<Name> extends true ? Name : Last,
     IsKnown<Name> extends true ? EndsWith<Ends, Order, Last, Name> : Ends
   > {
-    return this.#define(name, true, handler, options as StageOptions<never>) as never;
+    return this.#define(name, true, handler, options) as never;
   }
 
   #define(

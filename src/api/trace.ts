@@ -197,6 +197,6 @@ function fail(otel: typeof OpenTelemetry, span: Span, error: unknown): void {
   span.recordException(error instanceof Error ? error : String(error));
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
   const type = [code, name].find((each) => typeof each === "string") ?? "_OTHER";
-  span.setAttribute("error.type", type as string);
+  span.setAttribute("error.type", type);
   span.setStatus({ code: otel.SpanStatusCode.ERROR });
 }

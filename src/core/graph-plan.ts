@@ -14,6 +14,8 @@ import {
   stageQueue,
   type Success,
   textOf,
+  // See run.ts: only functions call each other.
+  // oxlint-disable-next-line import/no-cycle
 } from "./run.ts";
 import { withCosts } from "./stage-cost.ts";
 import { followersOf, inputsOf, isMerging, lastStages, stagesBefore, stagesOnParts } from "./stage-graph.ts";

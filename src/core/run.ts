@@ -1,6 +1,8 @@
 import { invalid } from "./errors.ts";
 import { byteLength, isLarger, LIMITS, tooLarge, tooMuchGathered } from "./limits.ts";
 import { checkNames, checkObject } from "./options.ts";
+// Only functions call each other: a line and a graph are two cases of one plan.
+// oxlint-disable-next-line import/no-cycle
 import { neededOfGraph, planGraph, type StageCounts } from "./graph-plan.ts";
 import type { QueuePolicy } from "./policy.ts";
 import { checkQueueName, LONGEST_NAME } from "./queue-name.ts";

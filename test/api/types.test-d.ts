@@ -286,7 +286,7 @@ export async function graphs(): Promise<void> {
       { after: ["count", "words"] },
     );
   expectTypeOf(await (await merged.add("a")).result()).toEqualTypeOf<boolean>();
-  const forked = merged.stage("mail", (task) => `${task.data}`, { after: "read" });
+  const forked = merged.stage("mail", (task) => task.id, { after: "read" });
   expectTypeOf(await (await forked.add("a")).result()).toEqualTypeOf<{ merge: boolean; mail: string }>();
   // @ts-expect-error no such stage
   merged.stage("late", () => 1, { after: "typo" });

@@ -130,7 +130,7 @@ export function stageGraphs(start: Start): void {
       const id = await begin(port, startOf("a", "split", "work", "all+", "slow a", "end all,slow"));
       await ackAt(port, "a", "1");
       await split(port, "split", ["x", "y"]);
-      for (const task of await claimAll(port, "work")) await ack(port, task, task.data as string);
+      for (const task of await claimAll(port, "work")) await ack(port, task, task.data);
       expect(await readyAt(port, "slow")).toBe(1);
       const all = await claimAt(port, "all");
       expect(all).toMatchObject({ data: '["x","y"]', run: { joins: true, part: [] } });
@@ -145,8 +145,7 @@ export function stageGraphs(start: Start): void {
       const { port } = await start();
       const id = await begin(port, startOf("a", "left", "right a", "all+ left,right"));
       await split(port, "a", ["x", "y"]);
-      for (const task of (await claimAll(port, "left")).toReversed())
-        await ack(port, task, task.data as string);
+      for (const task of (await claimAll(port, "left")).toReversed()) await ack(port, task, task.data);
       const [first, second] = await claimAll(port, "right");
       await ack(port, first!, "1");
       expect(await readyAt(port, "all")).toBe(0);
@@ -284,7 +283,7 @@ export function stageGraphs(start: Start): void {
       const items = Array.from({ length: 100 }, (_, n) => n);
       await split(port, "a", items);
       const tasks = [...(await claimAll(port, "left")), ...(await claimAll(port, "right")).toReversed()];
-      await Promise.all(tasks.map((task) => ack(port, task, task.data as string)));
+      await Promise.all(tasks.map((task) => ack(port, task, task.data)));
       const merged = await claimAll(port, "merge");
       const inOrder = merged.toSorted((one, two) => one.run!.part[0]! - two.run!.part[0]!);
       expect(inOrder.map(({ data }) => data)).toEqual(items.map((n) => `{"left":${n},"right":${n}}`));
