@@ -112,7 +112,7 @@ export interface RunEntry {
   pipeline: string;
   stages: Stage[];
   underWay: number;
-  /** The same by stage, if its stages are a graph. */
+  /** Tasks that are not done, by stage, if its stages are a graph. */
   counts?: StageCounts;
   /** For all its tasks. */
   signals?: RunSignal[];

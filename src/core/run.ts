@@ -251,7 +251,7 @@ export interface RunUnderWay extends RunStart {
   id: string;
   /** Tasks of the run that are not done. */
   underWay: number;
-  /** The same by stage, if its stages are a graph. */
+  /** Tasks that are not done, by stage, if its stages are a graph. */
   counts: StageCounts | null;
   /** Stored results, as far as `neededResults` says. */
   partResults(): PartResult[];

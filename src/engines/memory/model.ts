@@ -242,7 +242,7 @@ export interface ModelRun extends RunStart {
   createdAt: number;
   /** How many of its tasks are not done. */
   underWay: number;
-  /** The same by stage, if its stages are a graph. */
+  /** Tasks that are not done, by stage, if its stages are a graph. */
   counts: StageCounts | null;
   state: Exclude<EndState, "dead"> | null;
   endedAt: number | null;

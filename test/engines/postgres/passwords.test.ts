@@ -115,7 +115,7 @@ test.for(["address", "pool"])("heartbeats continue after the password has change
   await rotate();
   await nextHeartbeat(dibs);
   await nextHeartbeat(dibs);
-  // The same session: it has not joined again.
+  // The session number is unchanged, so the worker has not joined again.
   expect((await dibs.workers())[0]!.joinedAt).toEqual(before!.joinedAt);
   await worker.stop();
 });

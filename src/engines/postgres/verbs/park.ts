@@ -78,7 +78,7 @@ async function hasHeard(tx: Tx, seq: number, name: string): Promise<boolean> {
   return (await tx.get(HEARD, seq, toText(name))) !== undefined;
 }
 
-/** As above, also if the signal was sent to its run, which is locked. */
+/** Whether the signal or its timeout has come, to the task or to its run, which is locked. */
 async function hears(tx: Tx, task: Held, name: string): Promise<boolean> {
   if (await hasHeard(tx, task.seq, name)) return true;
   if (task.stepped === false) return false;

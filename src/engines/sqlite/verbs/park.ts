@@ -66,7 +66,7 @@ function hasHeard(tx: Tx, seq: number, name: string): boolean {
   return tx.get(HEARD, seq, name) !== undefined;
 }
 
-/** As above, also if the signal was sent to its run. */
+/** Whether the signal or its timeout has come, to the task or to its run. */
 function hears(tx: Tx, task: Held, name: string): boolean {
   if (hasHeard(tx, task.seq, name)) return true;
   const value = task.ofRun === false ? undefined : runSignalFor(tx, task.seq, name);
