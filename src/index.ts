@@ -8,15 +8,15 @@ export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
 export { open, type OpenOptions } from "./api/open.ts";
 export type { PostgresPool } from "./core/address.ts";
 export { type PipelineWorker } from "./api/pipeline-worker.ts";
+export { type Pipeline } from "./api/pipeline.ts";
 export {
   type JoinOptions,
   type Passed,
-  type Pipeline,
   type PipelineWorkOptions,
   type RunOptions,
   type StageHandler,
   type StageOptions,
-} from "./api/pipeline.ts";
+} from "./api/pipeline-types.ts";
 export { type PoolDecision, type PoolInfo } from "./api/pool-info.ts";
 export { type Queue } from "./api/queue.ts";
 export {
