@@ -5,7 +5,7 @@ import { Channel } from "./channel.ts";
 import type { Admitted, AmqpDoor } from "./door.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import { Intake } from "./intake.ts";
-import { MECHANISMS, readCredentials } from "./login.ts";
+import { capabilitiesOf, MECHANISMS, readCredentials } from "./login.ts";
 import type { Message } from "./message.ts";
 import { Outbox } from "./outbox.ts";
 import { serverProperties } from "./server-properties.ts";
@@ -14,7 +14,7 @@ import { FRAME } from "./wire/encode.ts";
 import { about, AmqpError, octets, shortText } from "./wire/errors.ts";
 import { type Frame, FrameReader } from "./wire/frames.ts";
 import { type Args, METHODS, type Method, type MethodName } from "./wire/methods.ts";
-import { fieldOf, readTable, writeTable } from "./wire/table.ts";
+import { writeTable } from "./wire/table.ts";
 
 const GREETING = Buffer.from([0x41, 0x4d, 0x51, 0x50, 0, 0, 9, 1]);
 export const FRAME_MAX = 131_072;
@@ -224,13 +224,10 @@ export class Connection {
   async #login({ clientProperties, mechanism, response }: Args<"connection.start-ok">): Promise<void> {
     this.#state = "tuning";
     try {
-      const table = readTable(clientProperties);
-      const capabilities = fieldOf(table, "capabilities");
-      const has = (name: string): boolean =>
-        capabilities?.type === "F" && fieldOf(capabilities.value, name)?.type === "t";
-      this.canBeCancelled = has("consumer_cancel_notify");
-      this.#canBeBlocked = has("connection.blocked");
-      this.#wantsRefusal = has("authentication_failure_close");
+      const can = capabilitiesOf(clientProperties);
+      this.canBeCancelled = can("consumer_cancel_notify");
+      this.#canBeBlocked = can("connection.blocked");
+      this.#wantsRefusal = can("authentication_failure_close");
       const address = this.#socket.remoteAddress ?? "";
       const credentials = readCredentials(mechanism, response);
       if (!credentials) return this.destroy();

@@ -33,6 +33,12 @@ function readAmqplain(response: Buffer): Credentials | undefined {
   return { user: user.value.toString(), password: password.value.toString() };
 }
 
+/** Which extensions of the protocol a client understands, by the properties that it introduces itself with. */
+export function capabilitiesOf(clientProperties: Buffer): (name: string) => boolean {
+  const capabilities = fieldOf(readTable(clientProperties), "capabilities");
+  return (name) => capabilities?.type === "F" && fieldOf(capabilities.value, name)?.type === "t";
+}
+
 /** How long a failed login is left unanswered: longer with every failure from the same address. */
 export class LoginDelays {
   readonly #failures = new Map<string, { count: number; at: number }>();
