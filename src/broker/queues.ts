@@ -90,9 +90,13 @@ export async function drop(context: Context, queue: string, first = PAGE): Promi
     {
       items: [known],
     },
-  ] = await Promise.all([context.run({ verb: "queues", queue, limit: 1 }), dropOne(context, queue, first)]);
+  ] = await Promise.all([
+    context.run({ verb: "queues", queue, stats: true, limit: 1 }),
+    dropOne(context, queue, first),
+  ]);
   // Only after that: a result whose verification task is removed would be refused and go back to a worker.
-  if (known?.policy.verified) await dropOne(context, verificationQueue(queue), PAGE);
+  if (known?.policy.verified || known?.stats!.depth.verifying)
+    await dropOne(context, verificationQueue(queue), PAGE);
 }
 
 async function dropOne(context: Context, queue: string, first: number): Promise<void> {

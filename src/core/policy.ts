@@ -204,13 +204,16 @@ export function mismatches(named: NamedPolicy, policy: QueuePolicy): string[] {
 }
 
 /**
- * Whether this declaration was already applied. Then it is skipped, so that a restart does not undo what an operator
- * has changed since. `declared` can hold several declarations: one that shares no field with the others, such as that
- * of `verify()`, is stored in addition to them.
+ * Whether this declaration was already applied, alone or as a part of another one. Then it is skipped, so that a restart
+ * does not undo what an operator has changed since, nor does a program that declares fewer fields. `declared` can hold
+ * several declarations: one that shares no field with the others, such as that of `verify()`, is stored in addition to
+ * them.
  */
 export function isDeclared(declared: string | null, policy: NamedPolicy): boolean {
-  const text = JSON.stringify(policy);
-  return lastDeclared(declared).some((each) => JSON.stringify(each) === text);
+  const fields = Object.entries(policy) as [keyof NamedPolicy, unknown][];
+  return lastDeclared(declared).some((each) =>
+    fields.every(([name, value]) => JSON.stringify(each[name]) === JSON.stringify(value)),
+  );
 }
 
 /** The applied declarations with this one added. It replaces those that name one of its fields. */

@@ -57,6 +57,9 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     await dibs.queue("letters").configure({ verified: false });
     await start({ ...policy, verified: true });
     expect(await verified()).toBe(false);
+    // Another program, which declares nothing but its verifier.
+    await start({});
+    expect(await verified()).toBe(false);
   });
 
   it("a refused task gets the feedback, also from a verifier that gives none, or rejects", async () => {

@@ -93,6 +93,18 @@ export function policies(start: Start): void {
       expect(await port.declare(QUEUE, { verified: true, lease: 5_000 })).toMatchObject({ verified: true });
     });
 
+    test("repeating a part of the last declaration does not undo an operator's change", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000, verified: true });
+      await port.declare(QUEUE, { verified: false }, { force: true });
+      // As verify() of another program declares it, which names no other policy.
+      expect(await port.declare(QUEUE, { verified: true })).toMatchObject({ lease: 5_000, verified: false });
+      expect(await port.declare(QUEUE, { lease: 5_000, verified: true })).toMatchObject({ verified: false });
+      expect(await port.declare(QUEUE, { lease: 6_000 })).toMatchObject({ lease: 6_000, verified: false });
+      // The last declaration no longer names it.
+      expect(await port.declare(QUEUE, { verified: true })).toMatchObject({ verified: true });
+    });
+
     test("of two different declarations the later one counts", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000 });

@@ -131,6 +131,15 @@ export function verification(start: Start): void {
     expect((await port.queues()).items.map(({ name }) => name)).toEqual([VERIFIERS]);
   });
 
+  test("deleting a queue that is no longer verified deletes the requests for verdicts on its results", async () => {
+    const { port } = await verified();
+    await addOne(port);
+    await verifying(port);
+    await port.declare(QUEUE, { verified: false }, { force: true });
+    await port.drop(QUEUE);
+    expect((await port.queues()).items).toEqual([]);
+  });
+
   describe("results in a verified queue", () => {
     test("a result and the tasks that it adds wait until a verifier accepts them", async () => {
       const { port } = await verified();
