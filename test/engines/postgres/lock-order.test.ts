@@ -10,7 +10,7 @@ import type { Engine, Op, Verbs } from "../../../src/engine/engine.ts";
 import type { Settlement } from "../../../src/engine/settlement.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
-import { ground } from "./kit.ts";
+import { type Ground, ground } from "./kit.ts";
 import type { ProcessReport } from "./lock-order/process.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { isLong } from "../../run/long.ts";
@@ -141,8 +141,8 @@ test("a batch that waits for a task of another transaction holds no key", async 
   expect(await cancelling).toMatchObject([{ ok: [{ existing: false }] }, { ok: { state: "cancelled" } }]);
 });
 
-test("a batch that the server rolls back because of a deadlock is tried again, counted and logged", async () => {
-  const { url, schema, client } = await ground();
+/** An engine whose conflicts and warnings the test reads. */
+async function watched({ url, schema }: Pick<Ground, "url" | "schema">) {
   const conflicts: Conflict[] = [];
   const warnings: string[] = [];
   const engine = await openPostgres({
@@ -150,6 +150,13 @@ test("a batch that the server rolls back because of a deadlock is tried again, c
     logger: { warn: (text) => warnings.push(text), error: (text) => warnings.push(text) },
   });
   onTestFinished(() => engine.close());
+  return { engine, conflicts, warnings };
+}
+
+test("a batch that the server rolls back because of a deadlock is tried again, counted and logged", async () => {
+  const place = await ground();
+  const { schema, client } = place;
+  const { engine, conflicts, warnings } = await watched(place);
   const run = { pipeline: "p", stages: [{ name: "only", joins: false }] };
   const [added] = await engine.execute([{ verb: "add", tasks: [{ queue: "p/only", data: "1", run }] }]);
   const { id } = (added as { ok: AddedTask[] }).ok[0]!;
@@ -162,6 +169,30 @@ test("a batch that the server rolls back because of a deadlock is tried again, c
   expect(await cancelling).toEqual([{ ok: { state: "cancelled" } }]);
   expect(conflicts).toEqual([{ conflict: "deadlock" }]);
   expect(warnings).toEqual([expect.stringContaining("because of a deadlock. It is tried again.")]);
+});
+
+test("a batch that the server rolls back because of a serialization failure is tried again, counted and logged", async () => {
+  const place = await ground();
+  const { schema } = place;
+  const { engine, conflicts, warnings } = await watched(place);
+  const client = await place.client();
+  // Batches read what is committed, so only a trigger of the administrator's raises this. A rollback does not reset a
+  // sequence, so the trigger refuses once.
+  await client.query(`
+    CREATE SEQUENCE ${schema}.tries;
+    CREATE FUNCTION ${schema}.refuse_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF nextval('${schema}.tries') = 1 THEN
+        RAISE EXCEPTION 'could not serialize access' USING ERRCODE = 'serialization_failure';
+      END IF;
+      RETURN NULL;
+    END $$;
+    CREATE TRIGGER refuse_once AFTER INSERT ON ${schema}.task EXECUTE FUNCTION ${schema}.refuse_once()`);
+  expect(await run(engine, { verb: "add", tasks: [{ queue: "work", data: "1" }] })).toHaveLength(1);
+  expect((await client.query(`SELECT 1 FROM ${schema}.task`)).rowCount).toBe(1);
+  expect(conflicts).toEqual([{ conflict: "serialization" }]);
+  expect(warnings).toEqual([
+    expect.stringContaining("because of a serialization failure. It is tried again."),
+  ]);
 });
 
 /** Executes one operation that must not be refused. */
