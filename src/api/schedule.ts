@@ -1,6 +1,7 @@
 import { refuseSurplus } from "../core/arguments.ts";
 import type { Duration } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
+import type { Payload } from "../core/json-type.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import {
@@ -54,7 +55,7 @@ export type ScheduleTask<In = unknown> = Omit<AddOptions, "runAt" | "idempotency
 } & ScheduleData<In>;
 
 /** Default null, if the queue accepts that. */
-type ScheduleData<In> = null extends In ? { data?: In | undefined } : { data: In };
+type ScheduleData<In> = null extends In ? { data?: Payload<In> | undefined } : { data: Payload<In> };
 
 /** A schedule in a list. */
 export interface ScheduleInfo extends Omit<

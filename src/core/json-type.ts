@@ -7,7 +7,7 @@ export type Json<T> = unknown extends T ? T : [T] extends [Carried<T>] ? T : Car
 
 type Carried<T> = unknown extends T
   ? T
-  : T extends string | number | boolean | null | undefined | void
+  : T extends Plain | void
     ? T
     : T extends { toJSON(key?: never): infer Form }
       ? Carried<Form>
@@ -16,6 +16,16 @@ type Carried<T> = unknown extends T
         : T extends object
           ? { [Key in keyof T]: Carried<T[Key]> }
           : never;
+
+/**
+ * Types that JSON preserves. They are recognised as a whole: the compiler would take a recursive type apart without end,
+ * such as the usual `JsonValue`.
+ */
+type Plain = string | number | boolean | null | undefined | PlainArray | PlainObject;
+interface PlainArray extends ReadonlyArray<Plain> {}
+interface PlainObject {
+  readonly [key: string]: Plain;
+}
 
 /** Objects whose contents JSON loses (core/json.ts). */
 type Refused =
@@ -31,9 +41,35 @@ type Refused =
   | ArrayBufferView;
 
 /**
- * What may be stored as a payload: JSON has no undefined. For a queue without data use `null`. A `Map`, a class or a
- * bigint compiles and is refused when it is stored. A type that excludes them depends on a condition on `T`, and inside a
- * generic function the compiler accepts a `T` only where both outcomes of the condition accept it: code such as
- * `<T extends {}>(queue: Queue<T>, data: T) => queue.add(data)` would not compile.
+ * What may be stored as a payload: JSON has no undefined. For a queue without data use `null`. No value may be stored if a
+ * part of the type is refused, such as a `Map`, a bigint or a class with methods.
+ *
+ * Inside a generic function `T` is not known. There the compiler ignores the first outcome because `any` never leads to
+ * it, so `<T extends {}>(queue: Queue<T>, data: T) => queue.add(data)` compiles.
  */
-export type Payload<T> = unknown extends T ? T : T & ({} | null);
+export type Payload<T> = [Verdict<T>] extends ["refused"]
+  ? T & JsonCannotCarry
+  : unknown extends T
+    ? T
+    : T & ({} | null);
+
+type Verdict<T> = [T] extends [Storable<T>] ? "accepted" : "refused";
+
+/** No value has this type. Its name is part of the compiler's error. */
+interface JsonCannotCarry {
+  readonly [impossible]: never;
+}
+declare const impossible: unique symbol;
+
+/** `T` without the parts that are refused when they are stored. Symbols as keys only distinguish types. */
+type Storable<T> = unknown extends T
+  ? T
+  : T extends Plain | void
+    ? T
+    : T extends Refused
+      ? never
+      : T extends { toJSON(key?: never): unknown }
+        ? T
+        : T extends object
+          ? { [Key in keyof T]: Key extends symbol ? T[Key] : Storable<T[Key]> }
+          : never;
