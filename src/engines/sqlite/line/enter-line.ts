@@ -80,15 +80,15 @@ function enterElsewhere(tx: Tx, { queue, rank, pos, task, failures }: Omit<Ready
   return true;
 }
 
-/** What new tasks have beyond a payload: nothing, options that are columns of `task`, or a place in a run. */
-export type NewKind = "plain" | "whole" | "ofRun";
+/** What new tasks have beyond their data: nothing, options that are columns of `task`, or a run that they are part of. */
+export type NewKind = "dataOnly" | "withOptions" | "ofRun";
 
 const insertNew = (rank: string, special: string | number): string => `
   INSERT INTO ready (queue, rank, pos, task, failures, special)
   SELECT queue, ${rank}, seq, seq, 0, ${special} FROM task WHERE seq BETWEEN ? AND ?`;
 const INSERT_NEW: Record<NewKind, string> = {
-  plain: insertNew("0", 0),
-  whole: insertNew("0 - priority", SPECIAL_OF_NEW),
+  dataOnly: insertNew("0", 0),
+  withOptions: insertNew("0 - priority", SPECIAL_OF_NEW),
   ofRun: insertNew("0", OF_RUN),
 };
 

@@ -7,14 +7,14 @@ import { GROUPED, TOLD } from "../statements/special.ts";
 import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** Reads the first tasks of a line that a worker may take. Claims call it; take.ts takes what it read. */
+/** Reads the first tasks of a line that a worker may claim. Claims call it, and take.ts moves the tasks that it read. */
 
 /** The tasks of the line that a worker may claim. */
 export interface Line {
   /** In the order of the line. */
   rows: LineRow[];
-  /** Those of them that are not in `ready`. */
-  asides: ReadonlyMap<LineRow, "ready_elsewhere" | "ready_sticky">;
+  /** The tables of those rows that are not in `ready`. */
+  otherTables: ReadonlyMap<LineRow, "ready_elsewhere" | "ready_sticky">;
   /** Some tasks are for other workers only. */
   passed: boolean;
 }
@@ -25,7 +25,7 @@ export type LineRow = [
   pos: number,
   task: number,
   failures: number,
-  /** What it has beyond a payload: see special.ts. */
+  /** What it has beyond its data, as bits: see special.ts. */
   special: number,
   createdAt: number,
   /** The size of a large payload. It is read only for tasks that are claimed. */
@@ -45,7 +45,7 @@ interface ElsewhereRow {
 const DATA = `iif(octet_length(task.data) > ?, octet_length(task.data), task.data) AS data`;
 
 /** The statements for all tasks of the line, or for urgent ones. */
-function looks(where: string) {
+function readsOf(where: string) {
   return {
     // Every column costs time, so columns that few tasks have are read for those only. CROSS JOIN fixes the
     // order: the line first, then its tasks by number.
@@ -66,8 +66,8 @@ function looks(where: string) {
   };
 }
 
-const ALL = looks("");
-const URGENT = looks(` AND rank < ${FIRST_RANK}`);
+const ALL = readsOf("");
+const URGENT = readsOf(` AND rank < ${FIRST_RANK}`);
 const STORED_TASK = `SELECT created_at, ${DATA} FROM task WHERE seq = ?`;
 const LARGE = `SELECT data FROM task WHERE seq = ?`;
 
@@ -86,16 +86,17 @@ export function readLine(
   const { allowed, passed } = readElsewhere(tx, queue, worker, sql.ready_elsewhere);
   const atOnce = inlineBytes(max);
   const ready = tx.rows<LineRow>(sql.ready, atOnce, queue.id, most);
-  const asides = new Map<LineRow, "ready_elsewhere" | "ready_sticky">();
-  for (const row of allowed) asides.set(lineRowFrom(tx, row, atOnce), "ready_elsewhere");
-  let isOthers = false;
+  const otherTables = new Map<LineRow, "ready_elsewhere" | "ready_sticky">();
+  for (const row of allowed) otherTables.set(lineRowFrom(tx, row, atOnce), "ready_elsewhere");
+  let hasOthers = false;
   if (queue.lanes === COUNTED) {
     for (const row of tx.rows<LineRow>(sql.ready_sticky, atOnce, queue.id, session, most))
-      asides.set(row, "ready_sticky");
-    isOthers = sql.others.some((other) => tx.get(other, queue.id, session) !== undefined);
+      otherTables.set(row, "ready_sticky");
+    hasOthers = sql.others.some((other) => tx.get(other, queue.id, session) !== undefined);
   }
-  const rows = asides.size === 0 ? ready : [...ready, ...asides.keys()].sort(inOrder).slice(0, most);
-  return { rows, asides, passed: passed || isOthers };
+  const rows =
+    otherTables.size === 0 ? ready : [...ready, ...otherTables.keys()].sort(inOrder).slice(0, most);
+  return { rows, otherTables, passed: passed || hasOthers };
 }
 
 /** The first tasks of the retry-elsewhere line that this worker may claim, and whether there are others. */
@@ -116,12 +117,12 @@ function lineRowFrom(tx: Tx, { rank, pos, task, failures, special }: ElsewhereRo
   return [rank, pos, task, failures, special, createdAt, data];
 }
 
-/** Its payload, which may not have been read yet. */
+/** The task's payload, which is read now if it is large. */
 export function dataOf(tx: Tx, [, , seq, , , , data]: LineRow): Body {
   return typeof data === "number" ? tx.get<{ data: Body }>(LARGE, seq)!.data : data;
 }
 
-/** Its share of the answer size. */
+/** How much of the answer size the task takes. */
 export function sizeOf([, , , , , , data]: LineRow, { headers }: Special): number {
   return sizeOfClaimed(typeof data === "number" ? data : data.length, headers === null ? 0 : headers.length);
 }

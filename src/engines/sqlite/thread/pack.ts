@@ -4,21 +4,17 @@ import type { Op, Outcome, Verbs } from "../../../engine/engine.ts";
 import { type HeaderColumns, headerColumns, packHeaders, unpackHeaders } from "./pack-headers.ts";
 
 /**
- * Batches as they cross between threads. To copy an object costs about as much as all that SQLite does with it; to copy
- * a list of texts or numbers costs almost nothing. So frequent operations and outcomes travel as columns, and the
- * others as objects. Unpacking returns what was packed.
+ * The form in which batches cross between threads. To copy an object from one thread to another costs about as much as
+ * all that SQLite does for it; to copy a list of texts or numbers costs almost nothing. So frequent operations and
+ * outcomes cross as columns (one list per field), and the others as objects. Unpacking returns what was packed.
  */
 export type PackedOps = (Adds | AddMany | Publishes | Successes | { op: Op })[];
-export type PackedOutcomes = (
-  | Added
-  | Published
-  | Done
-  | ClaimColumns
-  | CommitEffects
-  | { outcome: Outcome }
-)[];
+export type PackedOutcomes = (Added | Published | Done | ClaimColumns | Listened | { outcome: Outcome })[];
 
-/** Operations that follow each other, each the add of one task with nothing but a payload and headers. */
+/**
+ * Operations that follow each other, each of which adds one task to the same queue. The tasks have data, a content type
+ * and headers, and no other options.
+ */
 interface Adds extends HeaderColumns {
   queue: string;
   data: Body[];
@@ -30,13 +26,13 @@ interface AddMany extends HeaderColumns {
   all: Body[];
 }
 
-/** As the adds, for messages that are published to one topic. */
+/** Operations that follow each other, each of which publishes one message to the same topic. */
 interface Publishes {
   topic: string;
   messages: Body[];
 }
 
-/** Settlements that follow each other, each a success without adds. */
+/** Settlements that follow each other, each a success that adds no tasks. */
 interface Successes {
   ids: string[];
   fences: number[];
@@ -75,7 +71,7 @@ export function packOps(ops: readonly Op[]): PackedOps {
   return packed;
 }
 
-/** How many operations, or tasks of one operation. */
+/** The number of operations, where an add counts as many as it has tasks. */
 export function sizeOf(packed: PackedOps): number {
   return packed.reduce((size, piece) => size + sizeOfPiece(piece), 0);
 }
@@ -145,37 +141,40 @@ function isPlainSuccess(op: Op): op is Op<"settle"> & { settlement: { kind: "don
     op.verb === "settle" &&
     op.settlement.kind === "done" &&
     op.spent === undefined &&
-    hasOnlyResult(op.settlement)
+    addsNothing(op.settlement)
   );
 }
 
-function hasOnlyResult({ adds, each, next }: { adds?: unknown; each?: unknown; next?: unknown }): boolean {
+function addsNothing({ adds, each, next }: { adds?: unknown; each?: unknown; next?: unknown }): boolean {
   return adds === undefined && each === undefined && next === undefined;
 }
 
-/** The ids of tasks that were added by operations that follow each other, and are all ready. */
+/** The outcomes of adds that follow each other, if all their tasks are new and ready: the ids of the tasks. */
 interface Added {
   ids: string[];
 }
 
-/** How many publishes follow each other, each with one ready task in each of these queues. */
+/** The outcomes of publishes that follow each other, and reached the same queues: one ready task in each. */
 interface Published {
+  /** The number of publishes. */
   count: number;
+  /** The queues. */
   reached: string[];
-  /** For one publish after the other. */
+  /** The ids of the tasks: those of the first publish, in the order of the queues, then those of the second. */
   copies: string[];
 }
 
-/** How many successes follow each other. */
+/** The outcomes of successes that follow each other: their number. */
 interface Done {
   done: number;
 }
 
-/** Events as one text with a line each: to copy many short texts would take longer. */
-interface CommitEffects extends Omit<Verbs["listen"]["out"], "events"> {
+/** The outcome of `listen`. The events are one text with a line for each: to copy many short texts would take longer. */
+interface Listened extends Omit<Verbs["listen"]["out"], "events"> {
   events: string;
 }
 
+/** The outcome of a claim. */
 interface ClaimColumns extends Omit<ClaimOutcome, "tasks">, HeaderColumns {
   queues: string[];
   ids: string[];
@@ -183,7 +182,7 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks">, HeaderColumns {
   attempts: number[];
   createdAt: number[];
   data: Body[];
-  /** Columns that few tasks have, by their index. */
+  /** The fields of tasks that do not have the defaults (hasDefaults), with the index of the task. */
   special: [number, Special][];
 }
 
@@ -213,8 +212,8 @@ export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): 
     } else if (op.verb === "claim" && "ok" in outcome) {
       packed.push((last = packClaim(outcome.ok as ClaimOutcome)));
     } else if (op.verb === "listen" && "ok" in outcome) {
-      const told = outcome.ok as Verbs["listen"]["out"];
-      packed.push((last = { ...told, events: told.events.join("\n") }));
+      const listened = outcome.ok as Verbs["listen"]["out"];
+      packed.push((last = { ...listened, events: listened.events.join("\n") }));
     } else {
       packed.push((last = { outcome }));
     }
@@ -222,7 +221,7 @@ export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): 
   return packed;
 }
 
-/** `ops`: the operations of the outcomes. */
+/** `ops`: the operations that have these outcomes. */
 export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outcome[] {
   const outcomes: Outcome[] = [];
   for (const piece of packed) {
@@ -255,7 +254,7 @@ export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outc
   return outcomes;
 }
 
-/** One object for all: no code changes an outcome. */
+/** One frozen object for all successes: no code changes an outcome. */
 const DONE: Outcome<"settle"> = Object.freeze({ ok: Object.freeze({ state: "done" as const }) });
 
 /** All added or published tasks are new and ready. */
@@ -288,7 +287,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
     columns.createdAt.push(task.createdAt);
     columns.data.push(task.data);
     packHeaders(columns, task);
-    if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
+    if (!hasDefaults(task, rest.policies[task.queue]!.maxAttempts)) {
       const { maxAttempts, priority, groupKey, cost, stepped, feedback, run } = task;
       columns.special.push([
         i,
@@ -307,7 +306,8 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
   return columns;
 }
 
-function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
+/** Whether the columns tell all about the task, because its other fields have the values that unpackClaim fills in. */
+function hasDefaults(task: ClaimedTask, maxAttempts: number): boolean {
   if (
     task.stepped ||
     task.run ||

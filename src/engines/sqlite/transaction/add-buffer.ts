@@ -8,16 +8,20 @@ import type { Queue } from "./queue-cache.ts";
 import type { Tx } from "./tx.ts";
 
 /**
- * The fast path of `add`: collects plain tasks, and writes them in bulk before another verb reads, or at the end of
- * the transaction. An add in a batch of 500 takes 2.5 µs of CPU, and 9.9 on the general path. verbs/add.ts fills it. The numbers of the tasks are consecutive. If all are in one queue, its
- * number is passed once.
+ * The fast path of `add`: collects tasks that are ready at once, and writes them in bulk before another verb reads, or at
+ * the end of the transaction. verbs/add.ts fills it. An add in a batch of 500 takes 2.5 µs of CPU, and 9.9 on the general
+ * path.
+ *
+ * The numbers of the buffered tasks are consecutive, and all have the same kind. If all are in one queue, its number is
+ * passed once.
  */
 export class AddBuffer {
   readonly #tx: Tx;
-  /** For each task. */
+  /** The queue of each task. */
   #queues: Queue[] = [];
+  /** The tasks are in more than one queue. */
   #mixed = false;
-  #kind: NewKind = "plain";
+  #kind: NewKind = "dataOnly";
   #first = 0;
   #tasks: (NewTask | RunTask)[] = [];
 
@@ -25,9 +29,9 @@ export class AddBuffer {
     this.#tx = tx;
   }
 
-  /** The number that it gets; undefined for a task that needs the general path. */
+  /** Returns the number that the task gets; undefined for a task that needs the general path. */
   take(queue: Queue, task: NewTask | RunTask): number | undefined {
-    if (!isUsual(queue, task)) {
+    if (!takesFastPath(queue, task)) {
       this.write();
       return undefined;
     }
@@ -50,8 +54,9 @@ export class AddBuffer {
   write(): void {
     if (this.#tasks.length === 0) return;
     const tx = this.#tx;
-    const isWhole = this.#kind === "whole";
-    const kind = `${this.#mixed ? "mixed" : "single"}${isWhole ? "Whole" : "Plain"}` as const;
+    const hasOptions = this.#kind === "withOptions";
+    const statement =
+      `${this.#mixed ? "mixed" : "single"}${hasOptions ? "WithOptions" : "DataOnly"}` as const;
     const queue = this.#queues[0]!.id;
     let from = 0;
     for (const tasks of chunks(this.#tasks)) {
@@ -59,7 +64,7 @@ export class AddBuffer {
       const shared: Record<string, number> = this.#mixed
         ? { first, now: tx.now }
         : { first, now: tx.now, queue };
-      tx.runMany(INSERT[kind](tasks.length), this.#values(tasks, from), shared);
+      tx.runMany(INSERT[statement](tasks.length), this.#values(tasks, from), shared);
       from += tasks.length;
     }
     if (this.#kind === "ofRun") this.#joinRuns();
@@ -78,12 +83,12 @@ export class AddBuffer {
   }
 
   #values(tasks: readonly NewTask[], from: number): (Body | number | null)[] {
-    const isWhole = this.#kind === "whole";
+    const hasOptions = this.#kind === "withOptions";
     if (this.#mixed) {
-      const rest = isWhole ? wholeRow : plainRow;
+      const rest = hasOptions ? rowWithOptions : rowOfData;
       return tasks.flatMap((task, i) => [this.#queues[from + i]!.id, ...rest(task)]);
     }
-    return isWhole ? tasks.flatMap(wholeRow) : tasks.map(({ data }) => data);
+    return hasOptions ? tasks.flatMap(rowWithOptions) : tasks.map(({ data }) => data);
   }
 
   forget(): void {
@@ -93,13 +98,13 @@ export class AddBuffer {
   }
 }
 
-const INTO_PLAIN = `INSERT INTO task (seq, queue, created_at, priority, data) VALUES `;
-const INTO_WHOLE = `INSERT INTO task (seq, queue, created_at, priority, max_attempts, content_type, headers, data) VALUES `;
+const INTO_DATA_ONLY = `INSERT INTO task (seq, queue, created_at, priority, data) VALUES `;
+const INTO_WITH_OPTIONS = `INSERT INTO task (seq, queue, created_at, priority, max_attempts, content_type, headers, data) VALUES `;
 const INSERT = {
-  singlePlain: sized(INTO_PLAIN, (i) => `(:first + ${i}, :queue, :now, 0, ?)`),
-  mixedPlain: sized(INTO_PLAIN, (i) => `(:first + ${i}, ?, :now, 0, ?)`),
-  singleWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, :queue, :now, ?, ?, ?, ?, ?)`),
-  mixedWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, ?, :now, ?, ?, ?, ?, ?)`),
+  singleDataOnly: sized(INTO_DATA_ONLY, (i) => `(:first + ${i}, :queue, :now, 0, ?)`),
+  mixedDataOnly: sized(INTO_DATA_ONLY, (i) => `(:first + ${i}, ?, :now, 0, ?)`),
+  singleWithOptions: sized(INTO_WITH_OPTIONS, (i) => `(:first + ${i}, :queue, :now, ?, ?, ?, ?, ?)`),
+  mixedWithOptions: sized(INTO_WITH_OPTIONS, (i) => `(:first + ${i}, ?, :now, ?, ?, ?, ?, ?)`),
 };
 const BEGIN_RUNS = sized(
   `INSERT INTO run (id, created_at, queue, pipeline, stages, counts, under_way, dead) VALUES `,
@@ -111,25 +116,26 @@ const JOIN_RUNS = sized(
 );
 
 function kindOf(task: NewTask): NewKind {
-  if (!isPlain(task)) return "whole";
-  return isOfRun(task) ? "ofRun" : "plain";
+  if (!hasNoOptions(task)) return "withOptions";
+  return isOfRun(task) ? "ofRun" : "dataOnly";
 }
 
-/** Ready at once, with no rows besides those in `task` and in the line. */
-function isUsual(queue: Queue, task: NewTask): boolean {
+/** It is ready at once, and has rows in `task`, in the line and, for a task of a run, in `run` and `run_part` only. */
+function takesFastPath(queue: Queue, task: NewTask): boolean {
   return (
     task.idempotencyKey === undefined &&
     task.groupKey === undefined &&
     task.ttl === undefined &&
     task.cost === undefined &&
     queue.policy.ttl === null &&
-    // A task with options is written by itself, because its row in the line says more.
-    (!isOfRun(task) || isPlain(task)) &&
+    // A task of a run that also has options is of none of the kinds in which the buffer writes rows.
+    (!isOfRun(task) || hasNoOptions(task)) &&
     !(task.delay !== undefined && task.delay > 0)
   );
 }
 
-function isPlain(task: NewTask): boolean {
+/** None of the options that are columns of `task`. */
+function hasNoOptions(task: NewTask): boolean {
   return (
     task.priority === undefined &&
     task.urgent === undefined &&
@@ -139,11 +145,11 @@ function isPlain(task: NewTask): boolean {
   );
 }
 
-function plainRow(task: NewTask): (Body | number | null)[] {
+function rowOfData(task: NewTask): (Body | number | null)[] {
   return [task.data];
 }
 
-function wholeRow(task: NewTask): (Body | number | null)[] {
+function rowWithOptions(task: NewTask): (Body | number | null)[] {
   return [
     0 - rankOf(task),
     task.maxAttempts ?? null,
