@@ -463,12 +463,12 @@ test("floors are checked every five minutes, and sooner after a failed check", (
   const raising = new Raising({ now: () => time.now });
   const waited = (): number => {
     const from = time.now;
-    while (!raising.isToCheck()) time.now += 1_000;
+    while (!raising.takeCheck()) time.now += 1_000;
     return time.now - from;
   };
   expect(waited()).toBe(300_000);
   // Once at a time.
-  expect(raising.isToCheck()).toBe(false);
+  expect(raising.takeCheck()).toBe(false);
   raising.checked(false);
   expect(waited()).toBe(30_000);
   raising.checked(true);

@@ -41,7 +41,7 @@ export class FloorMaintenance {
   }
 
   async #check(): Promise<void> {
-    if (!this.#raising.isToCheck()) return;
+    if (!this.#raising.takeCheck()) return;
     try {
       await this.#sender.queryOnce(({ link }) => checkFloors(link));
       this.#raising.checked(true);

@@ -5,10 +5,10 @@ import { settleAhead } from "../verbs/settle-together.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * Sends the first operations of a batch together with its header, before the header is answered: two round trips
- * instead of three. store.ts passes it to Tx.begin. Each statement checks by itself what the header would have said, and
- * does nothing if that differs; the operation is then executed in its turn. Later operations must wait for the ones before
- * them.
+ * Sends the statement of a batch's first operations together with the header, without waiting for the header's answer:
+ * two round trips instead of three. store.ts passes this function to Tx.begin. The statement itself checks what it
+ * assumes about the store, and does nothing if that is wrong. Then the operations are executed after the header's
+ * answer, as all others. Only the first operations can be sent ahead, because later ones must wait for them.
  *
  * Measured over loopback, medians of three interleaved rounds: pick-up 3.1 ms instead of 3.7, drains at concurrency 100, 10
  * and 1 by 9, 3 and 9 % faster.

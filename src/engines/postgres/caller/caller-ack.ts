@@ -10,7 +10,7 @@ import type { Settlement } from "../../../engine/settlement.ts";
 import { tooOld } from "./caller-failure.ts";
 import { STEPS } from "./read-latest.ts";
 import { toColumns } from "../statements/text.ts";
-import { BEGAN, noStageWithin, type CallerTransaction } from "./caller-transaction.ts";
+import { BEGAN, type CallerTransaction, stageRefused } from "./caller-transaction.ts";
 
 /** An ack in the caller's transaction. caller-transaction.ts calls it. */
 
@@ -28,7 +28,7 @@ export async function settleWithin(
   const { link, lookups, now } = within;
   const held = await find(within, id, fence);
   within.checkBegun(held);
-  if (held.of_run) throw noStageWithin(id);
+  if (held.of_run) throw stageRefused(id);
   const { result, adds = [] } = settlement;
   const { policy } = (await lookups.queues([held.queue_name])).get(held.queue_name)!;
   if (!held.cancelled && result !== null && isLarger(result, policy.maxPayload)) {

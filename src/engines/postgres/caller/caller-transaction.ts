@@ -18,16 +18,19 @@ import type { KnownQueue, StoreLookups } from "./store-lookups.ts";
 import { toColumns } from "../statements/text.ts";
 
 /**
- * Adds and acks (caller-ack.ts) in the caller's transaction. It writes rows that no other transaction knows yet, and leaves
- * an entry in the inbox. What needs other rows, such as a group's, is done by the batch that processes the entry after the
- * commit (line/inbox.ts). Values are passed as one JSON text: some libraries encode a parameter of type json once more.
+ * Adds and acks (caller-ack.ts) in the caller's transaction. It writes rows that no other transaction knows yet, and
+ * leaves an entry in the inbox. What changes other rows, such as a group's, is done by the batch that processes the entry
+ * after the commit (line/inbox.ts).
+ *
+ * Values are passed as one parameter of type text that contains JSON: some libraries encode a parameter of type json a
+ * second time.
  */
 export class CallerTransaction {
   readonly link: CallerConnection;
   readonly lookups: StoreLookups;
   #header!: HeaderRow;
   now = 0;
-  /** The transaction's number, once it has left an inbox entry. */
+  /** The transaction's number; undefined until it has left an inbox entry. */
   xid: string | undefined;
 
   private constructor(link: CallerConnection, lookups: StoreLookups) {
@@ -52,19 +55,19 @@ export class CallerTransaction {
     this.now = Number(row.clock);
   }
 
-  /** Another store may have tables of the same names. */
+  /** Checks that `tx` leads to this store: another one may have tables of the same names. */
   async #checkStore(): Promise<void> {
     let mine = await this.lookups.identity();
     for (let tries = 1; !isSame(mine, this.#header); tries++) {
       const { schema, where } = this.lookups;
       if (tries > MOST_TRIES) throw elsewhere(mine.salt === this.#header.salt, schema, where);
-      // The server may have crashed meanwhile, or the store may have been created again, between the two reads.
+      // Between the two reads the server may have crashed, or the store may have been created again: reads both anew.
       mine = await this.lookups.identity({ refresh: true });
       await this.#readHeader();
     }
   }
 
-  /** REPEATABLE READ or SERIALIZABLE: it reads the store as it was at its first statement. */
+  /** Whether it is REPEATABLE READ or SERIALIZABLE: then it reads the store as it was at its first statement. */
   get hasFixedSnapshot(): boolean {
     return !this.#header.isolation.startsWith("read ");
   }
@@ -112,8 +115,8 @@ export class CallerTransaction {
   }
 
   /**
-   * Outside a transaction, each statement has its own transaction time. Checked before anything is written, so that no part
-   * of an operation is committed without the rest.
+   * Checks that `tx` is inside a transaction: outside, each statement has its own transaction time. Called before
+   * anything is written, so that no part of an operation is committed without the rest.
    */
   checkBegun({ began }: { began: string }): void {
     if (began !== this.#header.began) {
@@ -123,7 +126,7 @@ export class CallerTransaction {
     }
   }
 
-  /** To the subscriptions of this moment. The commit may come much later. */
+  /** Adds the message to the queues of the subscriptions that exist now. The commit may come much later. */
   async publish(message: NewMessage): Promise<AddedTask[]> {
     return this.add(await this.fanOut([message]));
   }
@@ -145,7 +148,7 @@ export class CallerTransaction {
       if (isLarger(task.data, maxPayload)) throw tooLarge(what, task.data, maxPayload, task.queue);
     }
     for (const [name, { policy }] of queues) {
-      // The next batch that adds to it drops its oldest tasks.
+      // With "drop-oldest", the next batch that adds to the queue drops its oldest tasks.
       if (policy.maxDepth === null || policy.overflow === "drop-oldest") continue;
       const count = tasks.filter((task) => task.queue === name).length;
       const depth = await this.lookups.depth(name);
@@ -153,15 +156,19 @@ export class CallerTransaction {
     }
   }
 
-  /** The caller holds the key's row until the commit: an add with the same key waits, and then finds this task or none. */
+  /**
+   * Takes the key for a new task; returns the task that has it already. The caller's transaction locks the key's row until
+   * its commit: another add with the same key waits for that, and then finds this task, or none after a rollback.
+   */
   async #takeKey(queue: number, task: NewTask, seq: number): Promise<AddedTask | undefined> {
     const key = task.idempotencyKey!;
-    // Read first: an insert would lock the row of a used key, and the end of that task would wait for the caller.
+    // Reads the key first: an insert would lock the row of a used key, and the end of that task would wait for the
+    // caller.
     const row = await this.#findKey(queue, key);
     if (row) {
       const known = await this.#known(task.queue, row);
       if (!(await this.#isFree(task, row, known))) return known;
-      // Another transaction may have taken it over meanwhile: then TAKE_KEY finds that task.
+      // If another transaction has taken the key meanwhile, this deletes nothing, and TAKE_KEY finds that task.
       await this.link.run(RELEASE_KEY, queue, key, row.task);
     }
     if ((await this.link.run(TAKE_KEY, queue, key, seq, this.now)) > 0) return undefined;
@@ -183,8 +190,8 @@ export class CallerTransaction {
   }
 
   /**
-   * A key that was used after the caller's snapshot is only seen on our connection. A key that only the caller's transaction
-   * sees is its own, or has expired since, and then FOR SHARE fails.
+   * A key that was taken after the caller's snapshot is visible only on our connection. A key that only the caller's
+   * transaction sees is its own, or it has been deleted since the snapshot. FOR SHARE fails for a deleted one.
    */
   async #findKey(queue: number, key: string): Promise<KeyRow | undefined> {
     const { latest } = this.lookups;
@@ -223,11 +230,14 @@ export class CallerTransaction {
 
 const MOST_TRIES = 3;
 
-/** The ack would lock the run's row until the caller commits, and all parts of the run would wait for it. */
-export function noStageWithin(id: string): DibsError {
+/**
+ * An ack of a stage is refused: it would lock the run's row until the caller commits, and all parts of the run would wait
+ * for that.
+ */
+export function stageRefused(id: string): DibsError {
   return new DibsError(
     "UNSUPPORTED",
-    `tx: task ${id} is a stage of a run, which a transaction of yours cannot take on. Ack it without tx.`,
+    `tx: task ${id} is a stage of a run. Your transaction cannot add the run's next stage. Ack the task without tx.`,
   );
 }
 

@@ -2,31 +2,31 @@ import { randomUUID } from "node:crypto";
 import type { Hint } from "../../../engine/hint.ts";
 import type { Connection } from "./connection.ts";
 
-/** A message about commits. */
+/** A message about one commit, or about several. The fields are those of `Hint`, except `from` and `noticed`. */
 interface Message {
-  /** The id of the sending process; empty: a caller's transaction. */
+  /** The id of the sending process; empty if a caller's transaction sent it. */
   from: string;
   ready?: Record<string, number>;
   ended?: true;
-  /** Some sessions have notices. Each process checks its own sessions. */
+  /** Notices were written for sessions. Each process then checks its own sessions. */
   noticed?: true;
   foreign?: true;
 }
 
 /**
- * A process sends at most one message in this time: a commit that notifies takes a lock of the whole server, and every
- * process gets every message (docs/decisions/0024).
+ * A process sends at most one message per 5 ms: a commit that notifies takes a lock of the whole server, and every process
+ * gets every message (docs/decisions/0024).
  */
 const GAP_MS = 5;
-/** NOTIFY takes less than 8,000 bytes. */
-const LONGEST = 7_000;
+/** PostgreSQL refuses messages of 8,000 bytes. */
+const MAX_CHARACTERS = 7_000;
 const RETRY_MS = [50, 200, 500, 1_000, 2_000];
 
 /** What other processes need to know about a commit besides its hint. */
 export interface CommitEffects {
   /** Notices were written for sessions. */
   hasNotices: boolean;
-  /** Some process listens to events. */
+  /** A process listens to events. */
   hasListeners: boolean;
   /** Claims were settled: a caller may wait for their results. */
   ended: boolean;
@@ -34,7 +34,7 @@ export interface CommitEffects {
 
 export interface NotifierOptions {
   connect: () => Promise<Connection>;
-  /** False: it only sends. The slow poll finds what other processes did. */
+  /** False: it only sends, and the slow poll finds what other processes did. */
   listen: boolean;
   onHint: (hint: Hint, hasNotices: boolean) => void;
 }
@@ -58,15 +58,15 @@ export class Notifier {
     this.#options = options;
   }
 
-  /** Resolves when it listens; later it reconnects by itself. */
+  /** Resolves when it is connected. If the connection is lost later, it reconnects by itself. */
   async start(): Promise<void> {
     await this.#connect();
   }
 
   /**
-   * The message of a commit that makes tasks ready, for the commit to send itself: waiting workers get it a round trip
-   * sooner. A commit that notifies holds a lock of the whole server until it is on disk. So if the last message was
-   * sent less than 5 ms ago, this returns undefined, and the caller leaves it to `notify`.
+   * The message of a commit that makes tasks ready, for the transaction to send before its commit: waiting workers get it
+   * a round trip sooner than from `notify`. But such a commit holds a lock of the whole server until it is on disk. So if
+   * the last message was sent less than 5 ms ago, this returns undefined, and the caller calls `notify` after the commit.
    */
   messageFor(hint: Hint, effects: CommitEffects): string | undefined {
     const now = performance.now();
@@ -77,6 +77,7 @@ export class Notifier {
     return this.#textOf(message);
   }
 
+  /** Sends a message about a commit, at the latest 5 ms after the last message. */
   notify(hint: Hint, effects: CommitEffects): void {
     const { hasNotices, hasListeners, ended } = effects;
     if (!hint.ready && !hint.ended && !hint.runs && !ended && !hasNotices && !hasListeners) return;
@@ -98,7 +99,9 @@ export class Notifier {
 
   #textOf(message: Message): string {
     const text = JSON.stringify(message);
-    return text.length < LONGEST ? text : JSON.stringify({ from: this.#id, foreign: true, noticed: true });
+    if (text.length < MAX_CHARACTERS) return text;
+    // Without details: every process checks everything.
+    return JSON.stringify({ from: this.#id, foreign: true, noticed: true });
   }
 
   #receive(payload: string): void {
@@ -124,7 +127,7 @@ export class Notifier {
     this.#send();
   }
 
-  /** A standby accepts the connection and refuses LISTEN: then the connection must not stay open. */
+  /** Closes the connection if LISTEN fails: a standby accepts connections, and refuses LISTEN. */
   async #listen(link: Connection): Promise<void> {
     link.onNotification((payload) => this.#receive(payload));
     try {
@@ -141,7 +144,7 @@ export class Notifier {
     setTimeout(() => {
       if (this.#closed) return;
       this.#connect().then(
-        // Messages were missed meanwhile.
+        // Messages may have been missed meanwhile.
         () => this.#options.onHint({ foreign: true }, true),
         () => this.#reconnect(),
       );
@@ -157,7 +160,7 @@ export class Notifier {
   }
 }
 
-/** A message that is not ours may mean anything: then this process checks everything. */
+/** If another program sent the text, it may mean anything: then this process checks everything. */
 function messageFrom(payload: string): Message {
   try {
     const message = JSON.parse(payload) as Partial<Message> | null;
@@ -173,13 +176,13 @@ function put(message: Message, hint: Hint, { hasNotices, hasListeners, ended }: 
     const ready = (message.ready ??= Object.create(null) as Record<string, number>);
     ready[queue] = (ready[queue] ?? 0) + count;
   }
-  // Callers that wait for the end of a run check then, too.
+  // `ended` also makes the callers check that wait for the end of a run.
   if (hint.ended || hint.runs || ended) message.ended = true;
   if (hasNotices) message.noticed = true;
   if (hasListeners) message.foreign = true;
 }
 
-// Needs no flush to disk: a crash of the server ends all listeners anyway.
+// The commit needs no flush to disk: a crash of the server ends all listeners anyway.
 const NOTIFY = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)`;
 
 export function channelOf(schema: string): string {

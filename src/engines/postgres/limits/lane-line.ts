@@ -9,7 +9,7 @@ import { enterLine, type Line } from "../line/enter-line.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** Which tasks of a group are in the line, in a queue with limits. The caller holds the queue's gate (limits.ts). */
+/** Decides which tasks of a group are in the line, in a queue with limits. The caller holds the queue's gate (limits.ts). */
 
 /** A task that waits behind others of its group, or is about to. */
 export interface Waiter {
@@ -19,13 +19,13 @@ export interface Waiter {
   rank: number;
   failures: number;
   cost: number | null;
-  /** It has a row in `waiting`. */
+  /** It has a row in `waiting`; false for one that has just come. */
   waits: boolean;
   /** It was promoted. */
   isPromoted: boolean;
 }
 
-/** A task that enters the line. Its position is its own, unless groups rotate. */
+/** A task that enters the line at `linePos`: its own position, or the last one if groups rotate. */
 export interface PromotedTask {
   lane: Lane;
   waiter: Waiter;
@@ -36,7 +36,7 @@ export interface PromotedTask {
 function roomIn({ queue, key, holders, line }: Lane): number {
   const { concurrency, rateLimit, fair, weight } = queue.policy.groups;
   let room = concurrency - holders;
-  // With a rate, one at a time: the meter has not counted tasks in the line yet.
+  // With a rate, one task at a time is in the line: the meter counts a task only when it is claimed.
   if (rateLimit.length > 0) room = Math.min(room, 1 - line);
   if (fair) room = Math.min(room, (Object.hasOwn(weight, key) ? weight[key]! : 1) - line);
   return Math.max(0, room);
@@ -66,7 +66,7 @@ async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promi
   return Map.groupBy(rows, ({ key }) => key);
 }
 
-/** Promotes tasks, the first ones first. If only time can make room, the lane gets a wake time. */
+/** Promotes the first of `waiting` as far as there is room. If only time can make room, the lane gets a wake time. */
 function promoteFrom(tx: Tx, lane: Lane, waiting: Waiter[]): PromotedTask[] {
   const { rateLimit } = lane.queue.policy.groups;
   const time = tx.limits.timeFor(rateLimit, lane.meter);
@@ -110,8 +110,9 @@ export async function assignPositions(
 }
 
 /**
- * Tasks join their groups one after the other. Returns the tasks that each of them promotes. They have no rows yet. New
- * tasks may have no number yet: these come last.
+ * Tasks join their groups one after the other. Returns for each joiner the tasks that are promoted when it joins: itself,
+ * others or none. Nothing is written. The joiners have no rows yet. New ones may have no number yet; they are behind all
+ * others.
  */
 export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]): Promise<PromotedTask[][]> {
   const keys = [...new Set(joiners.map(({ key }) => key))];
@@ -190,12 +191,15 @@ export interface Joining {
   blocksGroup: boolean;
 }
 
-/** A task enters the line or waits in its group. A head first gives its slot up, and then joins like any other. */
+/**
+ * A task enters the line, or waits in its group. A task that is a head (`blocksGroup`) gives up its slot first, and then
+ * joins its group like a new one.
+ */
 export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiting"> {
   const { queue, groupKey, seq, pos, rank, failures, cost } = task;
   const lane = await tx.limits.lane(queue, groupKey!);
   const waiter = { key: groupKey!, task: seq, pos, rank, failures, cost, waits: false, isPromoted: false };
-  // If the group has several heads, it must join like any other.
+  // The only head of a strict group keeps its slot, and is the next task again.
   if (task.blocksGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     lane.line++;
     await enterLineOfLanes(tx, queue, [{ lane, waiter, linePos: pos }]);
@@ -217,12 +221,12 @@ function giveUp(lane: Lane): void {
   lane.holders--;
 }
 
-/** A head of the group is gone. */
+/** A head of the group has ended or left: its slot is free. */
 export async function giveUpLane(tx: Tx, queue: Queue, key: string): Promise<void> {
   giveUp(await tx.limits.lane(queue, key));
 }
 
-/** As `giveUpLane`, and promotes the next tasks. */
+/** Like `giveUpLane`, and promotes the next tasks of the group. */
 export async function leaveLane(tx: Tx, queue: Queue, key: string): Promise<void> {
   await giveUpLane(tx, queue, key);
   await fillLanes(tx, queue, [key]);
@@ -238,12 +242,13 @@ const WAIT_AGAIN = `
   FROM unnest($3::int8[], $4::int2[], $5::int2[]) AS each (task, rank, failures)
   CROSS JOIN ${TASK_OF("each")}`;
 
-/** No task of the group starts for `delay`. Tasks in the line wait again. */
+/** No task of the group starts for `delay`. Its tasks in the line leave it, and wait. */
 export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number): Promise<void> {
   const lane = await tx.limits.lane(queue, key);
   lane.heldUntil = Math.max(lane.heldUntil, tx.now + delay);
   const rows: { task: number; rank: number; failures: number }[] = [];
-  // `ready` last: tasks of `ready_elsewhere` move there without the gate, and are found there then.
+  // `ready` comes last: a sweep, which does not need the gate, may meanwhile move tasks from `ready_elsewhere` to
+  // `ready`, and they are found there then.
   for (const table of ["ready_elsewhere", "ready_sticky", "ready"]) {
     await tx.lock(IN_LANE(table), [queue.id, key]);
     rows.push(...(await tx.take<(typeof rows)[0]>(OUT_OF_LINE(table), queue.id, key)));
@@ -289,7 +294,7 @@ export async function inLineOf(tx: Tx, queue: Queue, keys: readonly string[]): P
   return tx.all<InLine>(IN_LINE, queue.id, [...keys]);
 }
 
-const PULL_BACK = (table: Line): string => `
+const LINE_TO_WAITING = (table: Line): string => `
   WITH old AS (
     ${deleteEach(table, `unnest($2::int2[], $3::int8[]) AS wanted (rank, pos)`, {
       queue: "$1",
@@ -301,27 +306,28 @@ const PULL_BACK = (table: Line): string => `
   SELECT $1, old.group_key, coalesce(task.pos, task.seq), old.task, old.rank, old.failures
   FROM old CROSS JOIN ${TASK_OF("old")} RETURNING group_key, task`;
 
-/** Takes tasks out of the line: they wait again. */
+/** Tasks leave the line, and wait again. */
 export async function removeFromLine(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {
   const left = new Map(rows.map((row) => [row.task, row]));
-  // `ready` last, and for all that are left: tasks of `ready_elsewhere` move there without the gate.
+  // `ready` comes last, and is searched for all tasks that were not found: a sweep, which does not need the gate, may
+  // meanwhile move tasks from `ready_elsewhere` to `ready`.
   for (const table of ["ready_elsewhere", "ready_sticky", "ready"] as const) {
-    const its = [...left.values()].filter((row) => table === "ready" || row.table === table);
-    if (its.length === 0) continue;
-    const ranks = numbers(its.map(({ rank }) => rank));
-    const places = numbers(its.map(({ linePos }) => linePos));
-    const back = await tx.take<{ group_key: string; task: number }>(
-      PULL_BACK(table),
+    const wanted = [...left.values()].filter((row) => table === "ready" || row.table === table);
+    if (wanted.length === 0) continue;
+    const ranks = numbers(wanted.map(({ rank }) => rank));
+    const positions = numbers(wanted.map(({ linePos }) => linePos));
+    const removed = await tx.take<{ group_key: string; task: number }>(
+      LINE_TO_WAITING(table),
       queue.id,
       ranks,
-      places,
+      positions,
     );
-    for (const { group_key: key, task } of back) {
+    for (const { group_key: key, task } of removed) {
       left.delete(task);
       giveUp(await tx.limits.lane(queue, key));
       tx.limits.movedInLine(queue, key, -1);
     }
-    tx.counters.count(queue, "ready", -back.length);
-    tx.counters.count(queue, "waiting", back.length);
+    tx.counters.count(queue, "ready", -removed.length);
+    tx.counters.count(queue, "waiting", removed.length);
   }
 }

@@ -10,16 +10,19 @@ import type { Tx } from "../transaction/tx.ts";
 import { avoidedBy } from "./elsewhere.ts";
 
 /**
- * The only code that writes to the three tables of a line: `ready` for every worker, `ready_elsewhere` for workers that have not
- * failed the task (retry elsewhere), `ready_sticky` for the worker to which a group sticks. Each way in also lowers the line's floor
- * (floors.ts), counts the tasks and hints at them, so that no caller can forget it. A test reads all statements of the
- * engine and finds no other writer.
+ * The only code that writes to the three tables of a line: `ready` for every worker, `ready_elsewhere` for workers that
+ * have not failed the task (retry elsewhere), `ready_sticky` for the worker to which a group sticks. A test reads all
+ * statements of the engine and finds no other writer.
+ *
+ * These functions also lower the line's floor (floors.ts), count the tasks and hint at them, so that no caller can
+ * forget it. Two do not: `returnToHead` undoes a claim that no other transaction has seen, and for
+ * `enterLineAsImported` the import counts the tasks and removes the floors.
  */
 
 /** The tables of a line. */
 export type Line = "ready" | "ready_elsewhere" | "ready_sticky";
 
-/** Values for the condition that finds a row of a line. */
+/** Parameters of the statements that find a row of a line by its position. */
 export const LINE_KEY = { queue: "$1", rank: "$2", pos: "$3::int8" };
 
 /** A task that enters the line. */
@@ -30,9 +33,9 @@ export interface ReadyTask {
   seq: number;
   failures: number;
   special: boolean;
-  /** Its group, in a queue with limits: there its row is found by the group. */
+  /** Its group; only in a queue with limits, where rows of the line are found by their group. */
   laneKey?: string | null;
-  /** The live session to which its group sticks. */
+  /** The session to which its group sticks, if that session is alive. */
   sticksTo?: number | null;
 }
 
@@ -60,7 +63,7 @@ function columnsOf(tasks: readonly ReadyTask[]): Columns {
   ];
 }
 
-/** Tasks of any queues enter their lines. A failed task is first offered to workers that have not failed it. */
+/** Tasks of one or more queues enter their lines. A failed task is first offered to workers that have not failed it. */
 export async function enterLine(tx: Tx, tasks: readonly ReadyTask[]): Promise<void> {
   const avoiding: { task: ReadyTask; until: number; avoid: string[] }[] = [];
   const sticky: ReadyTask[] = [];
@@ -97,8 +100,9 @@ function noteEntered(tx: Tx, tasks: readonly { queue: Queue }[]): void {
 }
 
 /**
- * Tasks that no other transaction knows, or that come from the inbox, enter their lines. `isLast`: the task got its
- * position in this transaction, so it is behind all others of its rank, and above the floor unless its rank is high.
+ * New tasks enter their lines: tasks that this transaction adds, or that it found in the inbox. `isLast`: the task got
+ * its position in this transaction. So it is behind all others of its rank, and the floor need not be lowered for it,
+ * unless its rank is below 0 (a high priority).
  */
 export function enterLineAsNew(tx: Tx, tasks: readonly (ReadyTask & { isLast: boolean })[]): void {
   if (tasks.length === 0) return;
@@ -108,12 +112,12 @@ export function enterLineAsNew(tx: Tx, tasks: readonly (ReadyTask & { isLast: bo
   noteEntered(tx, tasks);
 }
 
-/** Part of the statement that adds plain tasks (verbs/add-fast.ts). `noteAdded` follows it. */
+/** Part of the statement that adds plain tasks (verbs/add-fast.ts). Its caller calls `noteAdded` afterwards. */
 export const ENTER_AS_ADDED = `
     INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
     SELECT queue, -priority, seq, seq, 0, false FROM added`;
 
-/** Plain tasks have entered their lines by ENTER_AS_ADDED. */
+/** Lowers the floors, counts and hints for tasks that entered their lines by ENTER_AS_ADDED. */
 export function noteAdded(tx: Tx, tasks: readonly NewTask[], seqOf: (index: number) => number): void {
   for (const [index, { queue, priority = 0 }] of tasks.entries())
     if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, seqOf(index));
@@ -139,7 +143,8 @@ const FIRST_OF_LANES = `
       SELECT ctid AS place FROM dibs.waiting
       WHERE waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C"
       ORDER BY pos LIMIT 1 FOR UPDATE NOWAIT) AS first`;
-// A task that has failed may have to avoid workers: it stepped aside, or was imported.
+// Waiting tasks with failures (they stepped aside, or were imported) may have to avoid workers, so they do not enter
+// `ready` here: enterLine() decides.
 const PROMOTE_FIRST = `
   WITH next AS MATERIALIZED (${FIRST_OF_LANES}
   ), promoted AS (
@@ -170,7 +175,8 @@ export async function promoteFirst(tx: Tx, lanes: readonly Lane[]): Promise<Lane
   return lanes.filter((lane) => !promoted.has(laneName(lane)));
 }
 
-// At the positions that they had: no other transaction has seen that they left.
+// They get back the positions that they had. No other transaction has seen that they left, so the floor is still below
+// them.
 const RETURN_TO_HEAD = `
   WITH back AS (
     DELETE FROM dibs.claim WHERE ctid = ANY (ARRAY (
@@ -181,7 +187,10 @@ const RETURN_TO_HEAD = `
   SELECT $1::int4, ${RANK}, coalesce(task.pos, task.seq), back.task, back.failures, back.special
   FROM back CROSS JOIN ${TASK_OF("back", "seq, pos, urgent, priority")}`;
 
-/** Tasks that this claim took from the head of the line, and that exceed its answer size. They were not counted as claimed. */
+/**
+ * Returns tasks that this claim has taken from the head of the line, because they exceed its answer size. They are not
+ * counted, because they were not counted as claimed.
+ */
 export function returnToHead(tx: Tx, queue: Queue, seqs: readonly number[]): void {
   tx.send(RETURN_TO_HEAD, queue.id, numbers(seqs));
 }
@@ -192,7 +201,7 @@ interface EnteredRow {
   pos: number;
 }
 
-/** Ready tasks that every worker may claim from now on. */
+/** Ready tasks, counted before, that every worker may claim from now on. */
 async function noteOpened(tx: Tx, rows: readonly EnteredRow[]): Promise<void> {
   await tx.queues.load(rows.map(({ queue }) => queue));
   for (const row of rows) {
@@ -213,7 +222,7 @@ const ELSEWHERE_TO_READY = `
     RETURNING queue, rank, pos, task, failures, special, group_key)
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`;
 
-/** No other worker took these failed tasks in time: from now on any worker may. Their rows are locked. */
+/** No other worker took these failed tasks in time: from now on any worker may. The caller has locked their rows. */
 export async function endRetryElsewhere(tx: Tx, rows: readonly EnteredRow[]): Promise<void> {
   if (rows.length === 0) return;
   tx.send(
@@ -252,13 +261,13 @@ const nameGroups = (table: Line): string => `
   WHERE ${table}.ctid = named.place`;
 const NAME_GROUPS = [nameGroups("ready"), nameGroups("ready_elsewhere")];
 
-/** The queue's groups have limits from now on: rows of its line name their groups. */
+/** The queue has limits from now on: writes the group of each task into its row of the line. */
 export function nameGroupsInLine(tx: Tx, queue: Queue): void {
   for (const sql of NAME_GROUPS) tx.send(sql, queue.id);
 }
 
-// The row is replaced, not updated: a claim that has found it deletes it by its ctid, and would leave an updated row in the
-// line, beside the claim.
+// The row is replaced, not updated: a claim that has found it deletes it by its ctid. An update would give the row
+// another ctid, and the task would be in the line and claimed at the same time.
 const markStepped = (table: Line, more = ""): string => `
   WITH old AS (
     DELETE FROM dibs.${table} WHERE ${isRowBy(table, LINE_KEY, "NOT special")} RETURNING *)
@@ -270,7 +279,7 @@ const MARK_STEPPED: Record<Line, string> = {
   ready_sticky: markStepped("ready_sticky", ", session"),
 };
 
-// Replaced, for the same reason.
+// Replaces the row instead of updating it, for the same reason as `markStepped`.
 const changeRank = (table: Line, more = ""): string => `
   WITH old AS (DELETE FROM dibs.${table} WHERE ${isRowBy(table, LINE_KEY)} RETURNING *)
   INSERT INTO dibs.${table} (queue, rank, pos, task, failures, special, group_key${more})
@@ -281,7 +290,10 @@ const CHANGE_RANK: Record<Line, string> = {
   ready_sticky: changeRank("ready_sticky", ", session"),
 };
 
-/** The priority of a task in the line was changed, and its row is locked. Its position among those of one rank stays. */
+/**
+ * The priority of a task in the line was changed. Its position stays, and orders it among the tasks of its new rank. The
+ * caller has locked its row.
+ */
 export function changeRankInLine(
   tx: Tx,
   table: Line,
@@ -293,10 +305,10 @@ export function changeRankInLine(
   tx.batch.hintReady(queue);
 }
 
-/** A signal was stored for a task that is in the line, and whose row is locked. */
+/** A signal was stored for a task in the line. The caller has locked its row. */
 export function markSteppedInLine(tx: Tx, table: Line, { queue, rank, pos }: EnteredAt): void {
   tx.send(MARK_STEPPED[table], queue.id, rank, pos);
-  // Claims have skipped the row while it was locked.
+  // Claims have skipped the row while it was locked, so they must be retried.
   tx.batch.hintReady(queue);
 }
 

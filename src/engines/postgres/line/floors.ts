@@ -7,19 +7,22 @@ import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The positions at which scans of the lines begin. While any transaction stays open, and until the next VACUUM,
- * PostgreSQL keeps the index entries of tasks that have left a line. A scan from the front reads all of them, more each
- * time. So each line has a floor, and no row is below it (docs/decisions/0029).
+ * PostgreSQL keeps the index entries of tasks that have left a line. A scan from the front would read all of them, more
+ * each time. So each line has a floor, and no row is below it (docs/decisions/0029).
  *
  * A floor is raised while no batch is open, so that no transaction is about to insert a row below it. A batch that
- * inserts a row below it later lowers it in the same transaction. A statement sees line and floor in one snapshot, so
- * it misses nothing.
+ * inserts a row below the floor lowers the floor in the same transaction. A statement sees line and floor in one
+ * snapshot, so it misses no row.
  */
 export interface Position {
   rank: number;
   pos: number;
 }
 
-/** A queue's line has the queue's id. These lines are ordered by time, and belong to the whole store. */
+/**
+ * The lines that are ordered by time, with their ids in the table `floor`. Each belongs to the whole store. The id of a
+ * queue's line is the queue's id.
+ */
 export const TIMES = {
   scheduled: -1,
   ready_elsewhere: -2,
@@ -32,28 +35,29 @@ export const TIMES = {
 
 export type TimeLine = keyof typeof TIMES;
 
-// The lowest of the newest generation. Rows of older generations are deleted, and are not read.
+// `n` numbers the generations of a floor: each raise begins a new one. The floor is the lowest row of the newest
+// generation. The raise deletes the rows of the generation before it, and no statement reads them.
 const floorOf = (line: string, columns: string): string =>
   `SELECT ${columns} FROM dibs.floor WHERE floor.line = ${line} ORDER BY n DESC, floor.rank, floor.pos LIMIT 1`;
 
 const valueOf = (line: string, column: "rank" | "pos"): string => `(${floorOf(line, `floor.${column}`)})`;
 
-/** WHERE clause of a scan of a queue's line. The default is lower than every rank. */
+/** WHERE clause of a scan of a queue's line. Without a floor, the scan begins at a rank that is below all ranks. */
 export const aboveFloor = (queue: string, table: "ready" | "ready_elsewhere" = "ready"): string =>
   `(${table}.rank, ${table}.pos) >= (coalesce(${valueOf(queue, "rank")}, '-32768'::int2), coalesce(${valueOf(queue, "pos")}, 0))`;
 
-/** WHERE clause for the column by which such a line is ordered. */
+/** WHERE clause of a scan of a line that is ordered by time. `column`: the column of its order. */
 export const sinceFloor = (line: TimeLine, column: string): string =>
   `${column} >= coalesce(${valueOf(`${TIMES[line]}`, "pos")}, '-9223372036854775808'::int8)`;
 
-// Inserts a row beside those of other transactions that lower the same floor, so none waits for another.
+// Inserts a row instead of updating one, so that transactions that lower the same floor do not wait for each other.
 const LOWER = `
   INSERT INTO dibs.floor (line, n, rank, pos) SELECT $1::int4, n, $2::int2, $3::int8
   FROM (${floorOf("$1", "n, rank, pos")}) AS floor WHERE (floor.rank, floor.pos) > ($2::int2, $3::int8)`;
 
-/** The floors that a batch lowers. */
+/** Lowers the floors of one batch. */
 export class Floors {
-  /** Queues whose floors were lowered for tasks that are gone from the line now. */
+  /** Queues whose floors were lowered for tasks that have now left the line. */
   readonly loweredFloors = new Set<string>();
   readonly #tx: Tx;
   /** The lowest position of each line at which this batch has inserted a row. */
@@ -86,11 +90,11 @@ export class Floors {
     if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.loweredFloors.add(queue.name);
   }
 
-  #lowerTo(line: number, place: Position): void {
+  #lowerTo(line: number, position: Position): void {
     const known = this.#lowered.get(line);
-    if (known && !isBelow(place, known)) return;
-    this.#lowered.set(line, place);
-    this.#tx.put(LOWER, line, place.rank, place.pos);
+    if (known && !isBelow(position, known)) return;
+    this.#lowered.set(line, position);
+    this.#tx.put(LOWER, line, position.rank, position.pos);
   }
 }
 
@@ -144,19 +148,24 @@ const RAISE = `
   ), ${RAISE_INBOX_FLOOR}
   INSERT INTO dibs.floor (line, n, rank, pos) SELECT line, coalesce(n, 0) + 1, rank, pos FROM risen`;
 
-/** Limits how long all batches wait if the server is slow or the client dies. */
-const LONGEST_MS = 2_000;
+/** The server cancels a raise after this time. All batches wait for it, also if the server is slow or this client dies. */
+const STATEMENT_TIMEOUT_MS = 2_000;
 
 /**
- * Executes a statement in a transaction of its own. COMMIT ends it also after a failure. Floors can be computed again,
- * so the commit is not flushed to disk.
+ * Executes a statement in its own transaction. COMMIT ends the transaction even after a failure. Floors can be computed
+ * again, so the commit is not flushed to disk.
  */
-async function apart(link: Connection, first: string, sql: string, values: Value[] = []): Promise<void> {
+async function inOwnTransaction(
+  link: Connection,
+  first: string,
+  sql: string,
+  values: Value[] = [],
+): Promise<void> {
   const settings = setLocally({
     ...PLANNING,
     synchronous_commit: "off",
-    statement_timeout: `${LONGEST_MS}`,
-    idle_in_transaction_session_timeout: `${LONGEST_MS}`,
+    statement_timeout: `${STATEMENT_TIMEOUT_MS}`,
+    idle_in_transaction_session_timeout: `${STATEMENT_TIMEOUT_MS}`,
   });
   const steps = await Promise.allSettled([
     link.exec(`${BEGIN}; ${settings}; ${first}`),
@@ -168,18 +177,19 @@ async function apart(link: Connection, first: string, sql: string, values: Value
 
 /**
  * Raises the floors of these queues, and of the lines that are ordered by time. It waits until no batch is open, and
- * other batches wait behind it. It fails if that takes longer than `patience`.
+ * new batches wait until it is done. It fails if it has to wait longer than `patience` (in milliseconds).
  */
 export async function raiseFloors(
   link: Connection,
   queues: readonly string[],
-  patience = SHORTEST_MS,
+  patience = MIN_PATIENCE_MS,
 ): Promise<void> {
-  const alone = `SELECT pg_advisory_xact_lock(${catalogueLock(link.schema)})`;
-  await apart(link, `${setLocally({ lock_timeout: `${patience}` })}; ${alone}`, RAISE, [queues]);
+  const exclusive = `SELECT pg_advisory_xact_lock(${catalogueLock(link.schema)})`;
+  const first = `${setLocally({ lock_timeout: `${patience}` })}; ${exclusive}`;
+  await inOwnTransaction(link, first, RAISE, [queues]);
 }
 
-/** Rows below the floors. There should be none. It scans from the front. */
+/** Finds rows below the floors. There should be none. It scans the lines from the front. */
 export const BELOW_FLOORS = `
   WITH floor AS MATERIALIZED (
     SELECT DISTINCT ON (line) line, rank, pos FROM dibs.floor ORDER BY line, n DESC, rank, pos)
@@ -192,40 +202,45 @@ export const BELOW_FLOORS = `
   )}) AS head ON head.line = floor.line WHERE head.pos < floor.pos`;
 
 const DROP_FLOORS = `
-  WITH notes AS (${DROP_INBOX_FLOOR})
+  WITH inbox AS (${DROP_INBOX_FLOOR})
   DELETE FROM dibs.floor USING (${BELOW_FLOORS}) AS below WHERE floor.line = below.line`;
 
 /**
- * Finds rows below a floor, which only a bug could leave there: no claim would find those tasks. It removes their
- * floor, so that scans begin at the front again.
+ * Removes each floor that has rows below it, so that scans of that line begin at the front again. Only a bug could leave
+ * such rows, and no claim would find their tasks.
  */
 export async function checkFloors(link: Connection): Promise<void> {
-  await apart(link, "", DROP_FLOORS);
+  await inOwnTransaction(link, "", DROP_FLOORS);
 }
 
-/** Claims from a queue between two raises of its floor, on average. Scans read over so many entries. */
-const ENOUGH = 2_000;
-const SOONEST_MS = 200;
-const LATEST_MS = 60_000;
-/** How long other batches wait for a raise, at most. It grows after failures, while raises become rarer. */
-const SHORTEST_MS = 50;
-const LONGEST_PATIENCE_MS = 1_000;
-/** Lines that are ordered by time change without claims: sessions send heartbeats. */
+/** A queue's floor is raised once per so many claimed tasks, on average. Scans skip at most about as many dead entries. */
+const CLAIMS_PER_RAISE = 2_000;
+/** The pause between two raises. Each failure makes it four times as long, and a success makes it short again. */
+const MIN_PAUSE_MS = 200;
+const MAX_PAUSE_MS = 60_000;
+/**
+ * How long a raise waits for open batches, and lets new ones wait. It is a twentieth of the pause, so it grows after
+ * failures, while raises become rarer.
+ */
+const MIN_PATIENCE_MS = 50;
+const MAX_PATIENCE_MS = 1_000;
+/** Raises also happen without claims: heartbeats of sessions change the lines that are ordered by time. */
 const AT_LEAST_EVERY_MS = 60_000;
 const CHECK_EVERY_MS = 300_000;
 /** After a check that failed. */
 const CHECK_AGAIN_MS = 30_000;
 
 /**
- * Decides when to raise floors. It chooses at random, so that many processes with few claims each raise as often as one
- * with many.
+ * Decides when to raise floors. Each claimed task makes its queue due with the probability 1 / CLAIMS_PER_RAISE: so many
+ * processes with few claims each raise as often as one process with all of these claims.
  */
 export class Raising {
   readonly #now: () => number;
   readonly #random: () => number;
   readonly #due = new Set<string>();
+  /** No raise before this time; infinite while one is in progress. */
   #from = Number.NEGATIVE_INFINITY;
-  #pause = SOONEST_MS;
+  #pause = MIN_PAUSE_MS;
   #raisedAt: number;
   #checkFrom: number;
 
@@ -238,7 +253,7 @@ export class Raising {
 
   /** Tasks were claimed. */
   note(tasks: readonly { queue: string }[]): void {
-    for (const { queue } of tasks) if (this.#random() < 1 / ENOUGH) this.#due.add(queue);
+    for (const { queue } of tasks) if (this.#random() < 1 / CLAIMS_PER_RAISE) this.#due.add(queue);
   }
 
   /** Tasks for which the floors of these queues were lowered have left the line. */
@@ -247,8 +262,8 @@ export class Raising {
   }
 
   /**
-   * The queues whose floors are due to be raised; undefined: none. The caller reports the outcome with `raised` or
-   * `failed`.
+   * The queues whose floors are due to be raised, with the patience of that raise; undefined if no raise is due. The
+   * caller reports the outcome with `raised` or `failed`. Until then no other raise is due.
    */
   take(): { queues: string[]; patience: number } | undefined {
     const now = this.#now();
@@ -257,24 +272,27 @@ export class Raising {
     const queues = [...this.#due];
     this.#due.clear();
     this.#from = Number.POSITIVE_INFINITY;
-    const patience = Math.min(Math.max(this.#pause / 20, SHORTEST_MS), LONGEST_PATIENCE_MS);
+    const patience = Math.min(Math.max(this.#pause / 20, MIN_PATIENCE_MS), MAX_PATIENCE_MS);
     return { queues, patience };
   }
 
   raised(): void {
-    this.#pause = SOONEST_MS;
+    this.#pause = MIN_PAUSE_MS;
     this.#raisedAt = this.#now();
     this.#from = this.#raisedAt + this.#pause;
   }
 
   failed(queues: Iterable<string>): void {
     this.noteLoweredFloors(queues);
-    this.#pause = Math.min(this.#pause * 4, LATEST_MS);
+    this.#pause = Math.min(this.#pause * 4, MAX_PAUSE_MS);
     this.#from = this.#now() + this.#pause;
   }
 
-  /** Whether the check is due. The caller reports the outcome with `checked`. */
-  isToCheck(): boolean {
+  /**
+   * Whether the caller must check the floors now. If so, the caller reports the outcome with `checked`, and until then
+   * no other check is due.
+   */
+  takeCheck(): boolean {
     if (this.#now() < this.#checkFrom) return false;
     this.#checkFrom = Number.POSITIVE_INFINITY;
     return true;

@@ -45,7 +45,7 @@ export function selectClaims(
   WHERE ${where} ${lock}`;
 }
 
-export function moverFrom(queue: Queue, row: HeadRow): TransitionTask {
+export function transitionTaskFrom(queue: Queue, row: HeadRow): TransitionTask {
   return {
     seq: row.task,
     queue,
@@ -65,7 +65,7 @@ export function moverFrom(queue: Queue, row: HeadRow): TransitionTask {
 
 export function heldFrom(tx: Tx, row: ClaimRow): Held {
   return {
-    ...moverFrom(tx.queues.of(row.queue), row),
+    ...transitionTaskFrom(tx.queues.of(row.queue), row),
     fence: row.fence,
     worker: row.worker,
     session: row.session,

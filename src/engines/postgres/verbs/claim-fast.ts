@@ -17,9 +17,10 @@ import { fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * The fast path of `claim`: one statement takes the head of a line. claim.ts uses it in turn, and send-ahead.ts with
- * the header. It saves round trips, not work: at concurrency 100 a drained task takes 72 µs of the client's CPU and 44 of
- * the server's, and 77 and 38 if claims take the general path (medians of four interleaved rounds on a busy machine).
+ * The fast path of `claim`: one statement takes the head of a line. claim.ts executes it after the header's answer,
+ * send-ahead.ts sends it together with the header. It saves round trips, not work: at concurrency 100 a drained task takes
+ * 72 µs of the client's CPU and 44 of the server's. If claims take the general path, it takes 77 and 38. (Medians of four
+ * interleaved rounds on a busy machine.)
  */
 
 const OURS = newest("session", "$3");
@@ -34,13 +35,13 @@ const OURS = newest("session", "$3");
  *
  * Rows that other transactions have locked are skipped. Fences are given out in the order of the line.
  *
- * It uses the current time, and may be sent ahead: $8 and $9 are the version of the queues that this connection knows
- * (send-ahead.ts).
+ * It uses the current time, because it may be sent ahead (send-ahead.ts). For that, $8 and $9 are the version of the
+ * queues that this connection knows: if the store has another one, the statement claims nothing.
  *
  * To start and end a plan costs as much as to claim one task, so every part counts.
  */
 const TASK = TASK_OF("held");
-const holdHeadSql = ({ calm = "" } = {}): string => `
+const buildClaimHead = ({ calm = "" } = {}): string => `
   WITH calm AS MATERIALIZED (
     SELECT NOT EXISTS (
         SELECT 1 FROM dibs.session WHERE heartbeat_at + lease <= ${NOW} AND ${sinceFloor("session", "heartbeat_at + lease")})
@@ -91,16 +92,16 @@ const holdHeadSql = ({ calm = "" } = {}): string => `
       CASE WHEN ${DATA_SIZE} <= ${AT_ONCE("$2")} THEN encode(task.bytes, 'base64') END, ${HANDLER_STATE("held.special", "task.seq")}, task.cost, task.urgent,
       CASE WHEN ${DATA_SIZE} > ${AT_ONCE("$2")} THEN ${DATA_SIZE} END)::text END
   FROM calm LEFT JOIN (held CROSS JOIN ${TASK}) ON true`;
-const HOLD_HEAD = holdHeadSql();
-/** If some queue has limits, more can be due, and this queue may have got a hold since the header. */
-const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
+const CLAIM_HEAD = buildClaimHead();
+/** While any queue has limits, gates and lanes can be due too, and this queue may have got a hold since the header. */
+const CLAIM_HEAD_WITH_LIMITS = buildClaimHead({
   calm: `
       AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "$1")} AND held_until > ${NOW})
       AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW} AND ${sinceFloor("lane", "wake_at")})
       AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW} AND ${sinceFloor("gate", "wake_at")})`,
 });
-function holdHead(tx: Tx): string {
-  return tx.queues.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
+function claimHeadSql(tx: Tx): string {
+  return tx.queues.hasLimits ? CLAIM_HEAD_WITH_LIMITS : CLAIM_HEAD;
 }
 
 /**
@@ -149,7 +150,7 @@ export type HeadOutcome =
   /** The session has ended: nothing was claimed. */
   | "gone";
 
-/** The parameters of HOLD_HEAD. `known`: the version of the queues, if it was not compared with the store yet. */
+/** The parameters of CLAIM_HEAD. `known`: the version of the queues, if it was not compared with the store yet. */
 function valuesFor(
   { worker, session, lease }: ClaimRequest,
   { id, policy }: Queue,
@@ -171,13 +172,18 @@ function valuesFor(
 export function claimAhead(tx: Tx, op: Op<"claim">): void {
   const queue = onlyQueue(tx, op);
   if (!queue) return;
-  tx.sendAhead(op, queue, holdHead(tx), ...valuesFor(op, queue, { room: op.max, known: tx.queues.knownBy }));
+  tx.sendAhead(
+    op,
+    queue,
+    claimHeadSql(tx),
+    ...valuesFor(op, queue, { room: op.max, known: tx.queues.knownBy }),
+  );
 }
 
 function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefined {
   const queue = tx.queues.named(queues[0]!);
-  const isUsual = queues.length === 1 && share === undefined && max > 0;
-  return isUsual && queue && !queue.paused && !queue.limited ? queue : undefined;
+  const isSimple = queues.length === 1 && share === undefined && max > 0;
+  return isSimple && queue && !queue.paused && !queue.limited ? queue : undefined;
 }
 
 /**
@@ -193,13 +199,13 @@ export function claimTogether(tx: Tx, ops: readonly Op[], from: number): void {
     if (op.verb !== "claim" || tx.sentAhead.has(op)) return;
     const queue = onlyQueue(tx, op);
     if (!queue) return;
-    tx.sendAhead(op, queue, holdHead(tx), ...valuesFor(op, queue, { room: op.max }));
+    tx.sendAhead(op, queue, claimHeadSql(tx), ...valuesFor(op, queue, { room: op.max }));
   }
 }
 
 /** Sends the claim on one of many queues ahead; `claimHead` finds the answer by the queue. */
 export function holdAhead(tx: Tx, request: ClaimRequest, queue: Queue, room: number): void {
-  tx.sendAhead(queue, queue, holdHead(tx), ...valuesFor(request, queue, { room }));
+  tx.sendAhead(queue, queue, claimHeadSql(tx), ...valuesFor(request, queue, { room }));
 }
 
 export async function claimHead(
@@ -218,7 +224,7 @@ export async function claimHead(
     // It may succeed now: the header has told what changed, or an earlier claim has swept.
     if (outcome !== "busy" || tx.batch.busyLines.has(queue)) return outcome;
   }
-  const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(request, queue, { room }));
+  const rows = await tx.rows<Row>(claimHeadSql(tx), ...valuesFor(request, queue, { room }));
   const outcome = await takeHead(tx, request, queue, rows, size);
   if (outcome === "busy") tx.batch.busyLines.add(queue);
   return outcome;

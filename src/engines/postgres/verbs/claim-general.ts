@@ -17,7 +17,7 @@ import { THIS_MOMENT } from "../statements/clock.ts";
 import { LARGE_APART, readLarge } from "./claim-size.ts";
 import { aboveFloor } from "../line/floors.ts";
 import { isLimitedNow, withinRates } from "../limits/gates.ts";
-import { type HeadRow, moverFrom } from "../line/held.ts";
+import { type HeadRow, transitionTaskFrom } from "../line/held.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { fillLanes } from "../limits/lane-line.ts";
 import { deadlineOf, leaseOfClaim } from "../../../core/lease.ts";
@@ -29,7 +29,10 @@ import { HANDLER_STATE, type HandlerState, handlerStateFrom } from "../flows/ste
 import { fromColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** The general path of `claim`: a queue with limits, with a retry-elsewhere line, or with expired tasks. */
+/**
+ * The general path of `claim`, for a queue with limits, a retry-elsewhere line or expired tasks. claim.ts calls it for
+ * each queue.
+ */
 
 export interface SessionRow {
   id: number;
@@ -51,12 +54,12 @@ interface LineRow extends HeadRow {
   left: HandlerState | null;
 }
 
-/** As read before it is locked. */
+/** A task of the retry-elsewhere line, as it was read before it is locked. */
 interface ElsewhereRow extends Omit<LineRow, "place"> {
   avoid: string;
 }
 
-type Standing = LineRow & { table: Line };
+type FoundRow = LineRow & { table: Line };
 
 const COLUMNS = (atOnce: string): string => `
   task.created_at, task.group_key, task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
@@ -75,7 +78,8 @@ const ELSEWHERE = `
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "ready_elsewhere")} ORDER BY rank, pos LIMIT $2)
   SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS("$4")}
   FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
-// The rows must be as they were read: a task that failed again, or got a signal, may be at the same position.
+// Locks only rows that are still as they were read: meanwhile a task may have failed again, or got a signal, and have a
+// new row at the same position.
 const LOCK_ELSEWHERE = `
   SELECT ready_elsewhere.task, ready_elsewhere.place FROM unnest($2::int2[], $3::int8[], $4::int2[], $5::bool[]) AS seen (rank, pos, failures, special)
   CROSS JOIN ${lookUp(
@@ -84,7 +88,7 @@ const LOCK_ELSEWHERE = `
       AND ready_elsewhere.failures = seen.failures AND ready_elsewhere.special = seen.special`,
     { columns: "task, ctid AS place", lock: "FOR UPDATE SKIP LOCKED" },
   )}`;
-// Tasks that stick to this worker.
+// Tasks whose groups stick to this worker.
 const STICKY = `
   WITH head AS MATERIALIZED (
     SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.ready_sticky
@@ -102,10 +106,10 @@ const LAST_RANK = 32_767;
 export interface Turn {
   /** Everything that is due was processed, or nothing was due. */
   swept: boolean;
-  /** Read only if more than one statement is needed. */
+  /** The claim's session; read only if the claim needs more than one statement. */
   session: SessionRow | null;
   outcome: ClaimOutcome;
-  /** Tasks that were locked and left in the line: until the commit other claims skip them. */
+  /** How many tasks this claim has locked and left in the line. Until the commit, other claims skip them. */
   left: Map<Queue, number>;
   size: AnswerSize;
 }
@@ -133,11 +137,11 @@ export async function takeOnGeneralPath(
     size.close();
     outcome.more = true;
   }
-  // With limits, no other claim reads the line meanwhile. If the limits are gone, others do.
+  // While a queue has limits, its gate keeps other claims out, so none skips these rows. Without limits, others may.
   if (!isLimitedNow(queue) && line.rows.length > taken.length)
     left.set(queue, line.rows.length - taken.length);
   if (taken.length === 0) return { taken: 0, more: false, next };
-  // They expire here, which changes their runs.
+  // Expired tasks end here, which changes their runs.
   await tx.runs.hold(taken.flatMap((row) => (isOutlived(row.expires_at, tx.now) ? row.task : [])));
 
   for (const table of ["ready", "ready_elsewhere", "ready_sticky"] as const) {
@@ -152,7 +156,7 @@ export async function takeOnGeneralPath(
   const isGoverned = queue.limited && governsGroups(queue.policy);
   const large = alive.filter((row) => row.large !== null).map(({ task }) => task);
   const [fences, payloads] = await allAnswered([
-    hold(tx, terms, alive),
+    insertClaims(tx, terms, alive),
     readLarge(tx, large),
     isGoverned ? tx.limits.lanes(queue, keysOf(alive)) : undefined,
   ]);
@@ -162,7 +166,7 @@ export async function takeOnGeneralPath(
     unwatchTtl(tx, row.task, row.expires_at);
     const fence = fences.get(row.task);
     if (fence === undefined) {
-      await end(tx, moverFrom(queue, row), "expired");
+      await end(tx, transitionTaskFrom(queue, row), "expired");
       outcome.more = true;
     } else {
       size.add(sizeOf(row));
@@ -179,12 +183,12 @@ export async function takeOnGeneralPath(
 
 /** The tasks of the line that a worker may claim. */
 interface Seen {
-  rows: Standing[];
+  rows: FoundRow[];
   /** Some tasks are for other workers only. */
   passed: boolean;
 }
 
-/** At most `room` tasks; one more if the queue has a rate, to know when that one may start. */
+/** Reads at most `room` tasks; one more if the queue has a rate, to find out when that one may start. */
 async function readLine(
   tx: Tx,
   request: ClaimRequest,
@@ -201,14 +205,14 @@ async function readLine(
     queue.limited ? readSticky(tx, queue, request, most, before) : NONE,
   ]);
   const rows = [
-    ...standing("ready", ready),
-    ...standing("ready_elsewhere", elsewhere.allowed),
-    ...standing("ready_sticky", sticky.allowed),
+    ...foundIn("ready", ready),
+    ...foundIn("ready_elsewhere", elsewhere.allowed),
+    ...foundIn("ready_sticky", sticky.allowed),
   ];
   return { rows: rows.sort(inLine), passed: elsewhere.passed || sticky.passed };
 }
 
-/** Its share of the answer size. */
+/** How much of the answer size the task takes. */
 function sizeOf({ data, bytes, large, headers }: LineRow): number {
   return sizeOfClaimed(large ?? (data ?? bytes!).length, headers?.length ?? 0);
 }
@@ -217,7 +221,7 @@ function keysOf(rows: readonly LineRow[]): string[] {
   return [...new Set(rows.flatMap((row) => row.group_key ?? []))];
 }
 
-function standing(table: Line, rows: LineRow[]): Standing[] {
+function foundIn(table: Line, rows: LineRow[]): FoundRow[] {
   return rows.map((row) => ({ ...row, table }));
 }
 
@@ -270,7 +274,7 @@ async function readElsewhere(
   return { allowed: free, passed };
 }
 
-/** The tasks that stick to this worker, and whether some stick to others. */
+/** The tasks whose groups stick to this worker, and whether other groups stick to other workers. */
 async function readSticky(
   tx: Tx,
   queue: Queue,
@@ -305,20 +309,21 @@ function termsOf(tx: Tx, request: ClaimRequest, session: SessionRow | null, queu
   return { queue, worker: request.worker, session: session && session.id, lease, deadline };
 }
 
-// Fences follow each other in the order of the line.
-const HOLD = `
+// The fences are consecutive, in the order of the line.
+const INSERT_CLAIMS = `
   INSERT INTO dibs.claim (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled, counted)
   SELECT nextval('dibs.fence'), coalesce($1::int8, ${THIS_MOMENT}), $2, $3, $4, $5, $6, task, failures, special, false, $10
   FROM unnest($7::int8[], $8::int2[], $9::bool[]) AS each (task, failures, special)
   RETURNING task, fence`;
 
-async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, number>> {
+/** Returns the fence of each task. */
+async function insertClaims(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, number>> {
   if (rows.length === 0) return new Map();
   const { lease, deadline, session, worker, queue } = terms;
   if (session === null) tx.floors.lowerTime("hand", deadline);
-  const held = await tx.take<{ task: number; fence: number }>(
-    HOLD,
-    // A start that is charged to a window must be in the window.
+  const claims = await tx.take<{ task: number; fence: number }>(
+    INSERT_CLAIMS,
+    // A start that is counted in the window of a rate must be in that window.
     queue.limited ? tx.now : null,
     lease,
     deadline,
@@ -330,10 +335,10 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
     rows.map((row) => row.special),
     queue.policy.maxConcurrency !== null,
   );
-  return new Map(held.map((row) => [row.task, row.fence]));
+  return new Map(claims.map((row) => [row.task, row.fence]));
 }
 
-/** What the worker gets. */
+/** Makes the claimed task that the worker gets. */
 function handOver(
   tx: Tx,
   { queue, worker }: Terms,

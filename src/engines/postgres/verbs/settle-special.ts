@@ -9,9 +9,11 @@ import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * Acks in bulk of tasks that have a group, a key or steps. settle-together.ts calls it for what its own statement
- * left. A drained task with a group takes 63 µs of the client's CPU and 65 of the server's, and 560 and 510 if each ack
- * takes the general path. Interleaved rounds on a busy machine.
+ * Acks in bulk of tasks that have a group, a key or steps. settle-together.ts calls it for the tasks that its own
+ * statement did not settle.
+ *
+ * A drained task with a group takes 63 µs of the client's CPU and 65 of the server's. If each ack takes the general path,
+ * it takes 560 and 510. (Medians of interleaved rounds on a busy machine.)
  */
 
 const SUCCESSES = withPlaces(
@@ -21,20 +23,19 @@ const SUCCESSES = withPlaces(
 );
 
 /**
- * The beginning of a statement that ends claims of successes by number and fence. `settled` has those for which `where`
- * holds too. Tasks of verified queues, and verdicts, are not settled this way. The statement reads which queues these
- * are, because it may be sent ahead.
+ * The beginning of a statement that ends the claims of successes, found by task and fence, if `where` holds for them. Its
+ * CTE `settled` has the claims that it ended. Verdicts and tasks of verified queues are not settled this way. The
+ * statement itself reads which queues these are, because it may be sent ahead.
  *
- * To join each claim with its result takes a fifth longer, so that is done only if a success has one.
+ * `hasResults`: a success has a result. Only then is each claim joined with its result, which takes a fifth longer.
  */
-export const endClaims = (where: string, { bringing }: { bringing: "results" | "nothing" }): string => {
-  const [which, result] =
-    bringing === "results"
-      ? [`USING ${SUCCESSES} AS word WHERE claim.ctid = word.place`, `word.result, word.bytes`]
-      : [
-          `WHERE ctid = ANY (ARRAY (SELECT place FROM ${SUCCESSES} AS word))`,
-          `NULL AS result, NULL::bytea AS bytes`,
-        ];
+export const endClaims = (where: string, { hasResults }: { hasResults: boolean }): string => {
+  const [which, result] = hasResults
+    ? [`USING ${SUCCESSES} AS success WHERE claim.ctid = success.place`, `success.result, success.bytes`]
+    : [
+        `WHERE ctid = ANY (ARRAY (SELECT place FROM ${SUCCESSES} AS success))`,
+        `NULL AS result, NULL::bytea AS bytes`,
+      ];
   return `
   WITH moment AS MATERIALIZED (SELECT ${THIS_MOMENT} AS now), settled AS (
     DELETE FROM dibs.claim ${which} AND NOT claim.cancelled AND ${where}
@@ -45,19 +46,19 @@ export const endClaims = (where: string, { bringing }: { bringing: "results" | "
     SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled)`;
 };
 
-// They have a group, a key or steps. Not tasks of runs, which continue with them, nor of queues with limits, which
-// count each task.
+// Tasks with a group, a key or steps. Not tasks of runs, whose success adds the next stage; nor tasks of queues with
+// limits ($5), which count each task.
 const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($5::int4[])
       AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}`;
 const ITS_KEY = `idempotency.queue = task.queue AND idempotency.key = task.idempotency_key`;
-/** In one order everywhere. */
+/** The rows of the tasks' keys. They are locked in the order that all transactions use. */
 const KEYS = (tasks: string): string => `
     SELECT place FROM (
       SELECT task.* FROM ${tasks} CROSS JOIN ${TASK_OF("settled", "seq, queue, idempotency_key")}
       ORDER BY task.queue, task.idempotency_key) AS task
     CROSS JOIN ${lookUp("idempotency", `${ITS_KEY} AND idempotency.task = task.seq`, { columns: "ctid AS place", lock: "FOR UPDATE NOWAIT" })}`;
 const KEYS_OF_TASKS = KEYS(`unnest($1::int8[]) AS settled (task)`);
-const END_SPECIAL = `${endClaims(IS_SPECIAL, { bringing: "results" })}, keyed AS (
+const END_SPECIAL = `${endClaims(IS_SPECIAL, { hasResults: true })}, keyed AS (
     UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $6::int8, state = 'done'
     WHERE ctid = ANY (ARRAY (${KEYS("settled")})))
   SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key,
@@ -82,8 +83,8 @@ export interface Settled {
 }
 
 /**
- * `columns`: numbers, fences, results. Returns the tasks that it settled. The others need the general path, or their
- * claims are lost.
+ * `columns`: the successes' task numbers, fences, results and binary results. Returns the tasks that it settled. Each of
+ * the others needs the general path, which also finds out whether its claim is lost.
  */
 export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<Settled[]> {
   const limited = tx.queues.hasLimits

@@ -35,17 +35,17 @@ export async function settleTogether(
   const successes = sent?.what ?? successesFrom(tx, ops, from);
   if (successes.length === 0) return [];
   if (!sent) await lockClaims(tx, successes);
-  const { settled, told } = await endAll(tx, successes, sent?.answer);
+  const { settled, forEvents } = await endAll(tx, successes, sent?.answer);
   if (settled.size < successes.length) {
     const left = successes.filter(({ seq }) => !settled.has(seq));
     await lockClaims(tx, left);
     const special = await endSpecial(tx, columnsOf(left));
     for (const each of special) {
       settled.add(each.task);
-      told.push(each);
+      forEvents.push(each);
     }
   }
-  announceDone(tx, successes, told);
+  announceDone(tx, successes, forEvents);
   const outcomes: Outcome[] = [];
   for (const { op, seq } of successes) {
     outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await single(op));
@@ -92,9 +92,9 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
 }
 
 /** In the order in which they were settled. */
-function announceDone(tx: Tx, successes: readonly Success[], told: readonly Settled[]): void {
-  if (tx.events.skip(told.length)) return;
-  const byTask = new Map(told.map((each) => [each.task, each]));
+function announceDone(tx: Tx, successes: readonly Success[], forEvents: readonly Settled[]): void {
+  if (tx.events.skip(forEvents.length)) return;
+  const byTask = new Map(forEvents.map((each) => [each.task, each]));
   for (const { op, seq } of successes) {
     const done = byTask.get(seq);
     if (!done) continue;
@@ -108,31 +108,33 @@ function announceDone(tx: Tx, successes: readonly Success[], told: readonly Sett
 const IF_LISTENED = `FILTER (WHERE (SELECT EXISTS (SELECT 1 FROM dibs.listener)))`;
 const IF_SOME_LEFT_OR_LISTENED = `
     FILTER (WHERE (SELECT (SELECT count(*) FROM settled) < $5::int8 OR EXISTS (SELECT 1 FROM dibs.listener)))`;
-const endAllSql = (bringing: "results" | "nothing"): string => `
-  ${endClaims("NOT claim.special", { bringing })}
+const endAllSql = (hasResults: boolean): string => `
+  ${endClaims("NOT claim.special", { hasResults })}
   SELECT queue, count(*)::int4, sum((SELECT now FROM moment) - started_at)::int8,
     array_agg(task) ${IF_SOME_LEFT_OR_LISTENED}, array_agg(worker) ${IF_LISTENED}, array_agg(failures + 1) ${IF_LISTENED}
   FROM settled GROUP BY queue`;
-const END_ALL = { results: endAllSql("results"), nothing: endAllSql("nothing") };
+const END_ALL_WITH_RESULTS = endAllSql(true);
+const END_ALL_WITHOUT_RESULTS = endAllSql(false);
 
 type Row = [
   queue: number,
   count: number,
   serviceMs: number,
-  /** Only if some were not settled, or a process listens. */
+  /** Null if all acks were settled and no process listens. */
   tasks: string[] | null,
-  /** Only if a process listens. */
+  /** Null if no process listens, as the next one. */
   workers: string[] | null,
   attempts: number[] | null,
 ];
 
-/** The statement that ends them, and its parameters. */
+/** The statement that ends the claims of plain tasks, and its parameters. */
 function ending(successes: readonly Success[]): [sql: string, ...values: Value[]] {
-  const bringing = successes.some(({ result }) => result !== null) ? "results" : "nothing";
-  return [END_ALL[bringing], ...columnsOf(successes), successes.length];
+  const hasResults = successes.some(({ result }) => result !== null);
+  const sql = hasResults ? END_ALL_WITH_RESULTS : END_ALL_WITHOUT_RESULTS;
+  return [sql, ...columnsOf(successes), successes.length];
 }
 
-/** In the order of the tasks, as everywhere: two batches with the same acks do not wait for each other. */
+/** In the order of the tasks, as in all statements: so two batches with the same acks do not deadlock. */
 function columnsOf(unordered: readonly Success[]): Value[] {
   const successes = unordered.toSorted((a, b) => a.seq - b.seq);
   const bodies = successes.map(({ result }) => toColumns(result));
@@ -152,16 +154,19 @@ export function settleAhead(tx: Tx, ops: readonly Op[]): void {
   if (successes.length > 0) tx.sendAhead(ops[0]!, successes, ...ending(successes));
 }
 
-/** Ends those whose fence is valid and that are plain. `told`: what their events need, if a process listens. */
+/**
+ * Ends the claims of plain tasks, if their fences are valid. `forEvents`: what the events need; empty if no process
+ * listens.
+ */
 async function endAll(
   tx: Tx,
   successes: readonly Success[],
   sent: Promise<Row[]> | undefined,
-): Promise<{ settled: Set<number>; told: Settled[] }> {
+): Promise<{ settled: Set<number>; forEvents: Settled[] }> {
   const rows = await (sent ?? tx.rows<Row>(...ending(successes)));
   if (rows.length > 0) tx.noteWrite();
   let total = 0;
-  const told: Settled[] = [];
+  const forEvents: Settled[] = [];
   for (const [id, count, serviceMs, tasks, workers, attempts] of rows) {
     total += count;
     const queue = tx.queues.of(id);
@@ -172,13 +177,13 @@ async function endAll(
     flow.done += count;
     flow.serviceMs += serviceMs;
     workers?.forEach((worker, i) => {
-      told.push({ task: Number(tasks![i]), queue: id, worker, attempt: attempts![i]! });
+      forEvents.push({ task: Number(tasks![i]), queue: id, worker, attempt: attempts![i]! });
     });
   }
-  // Most often all were settled.
+  // In most cases all were settled.
   const settled =
     total === successes.length
       ? successes.map(({ seq }) => seq)
       : rows.flatMap(([, , , tasks]) => (tasks ?? []).map(Number));
-  return { settled: new Set(settled), told };
+  return { settled: new Set(settled), forEvents };
 }
