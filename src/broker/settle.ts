@@ -1,13 +1,14 @@
 import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
-import { checkBoolean, checkNumber, checkText } from "../core/options.ts";
+import { checkBoolean, checkNumber } from "../core/options.ts";
 import { type QueuePolicy, resolvePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { SettleRef, SettleCall } from "../core/claim-call.ts";
 import type { TransactionOptions } from "../core/port.ts";
 import { backoffDelay } from "../core/retry.ts";
 import { show } from "../core/show.ts";
+import { checkSignalName } from "../core/signal-name.ts";
 import type { ClaimRef, TaskState } from "../core/task.ts";
 import { checkNextCosts } from "../core/stage-cost.ts";
 import { refusal } from "../core/verification.ts";
@@ -92,7 +93,7 @@ function settlementOf(
       context.housekeeper.expect(call.delay);
       return { kind: "release", started: call.started, delay: call.delay };
     case "park":
-      checkText(call.signal, "A signal's name", LIMITS.stepName);
+      checkSignalName(call.signal);
       if (call.timeout !== null) {
         checkNumber(call.timeout, "timeout", 0, LONGEST_MS);
         context.housekeeper.expect(call.timeout);

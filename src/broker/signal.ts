@@ -1,7 +1,6 @@
 import { invalid } from "../core/errors.ts";
-import { checkText } from "../core/options.ts";
-import { LIMITS } from "../core/limits.ts";
 import { show } from "../core/show.ts";
+import { checkSignalName } from "../core/signal-name.ts";
 import type { Body } from "../core/task.ts";
 import { checkStepValue, checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
@@ -15,7 +14,7 @@ export async function signal(
   { of }: { of?: "runs" | undefined } = {},
 ): Promise<boolean> {
   checkTaskId(id);
-  checkText(name, "A signal's name", LIMITS.stepName);
+  checkSignalName(name);
   checkStepValue(value, "A signal's value");
   if (of !== undefined && of !== "runs") throw invalid(`of is "runs" or absent; got ${show(of)}.`);
   return (await context.run({ verb: "signal", id, name, value, ...(of && { of }) })).kept;

@@ -6,6 +6,7 @@ import { suppressUnhandled } from "../core/suppress-unhandled.ts";
 import { checkNames, checkText } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
+import { checkSignalName } from "../core/signal-name.ts";
 import { isSleepSignal, sleepSignal } from "../core/sleep-signal.ts";
 import { type ClaimedTask, JSON_TYPE, type Step } from "../core/task.ts";
 
@@ -66,7 +67,7 @@ export class Steps {
   }
 
   async #waitFor(name: string, options: { timeout?: Duration | undefined }): Promise<unknown> {
-    checkText(name, "A signal's name", LIMITS.stepName);
+    checkSignalName(name);
     if (isSleepSignal(name))
       throw invalid(
         `Signals that begin with "sleep:" belong to task.sleep(); got ${show(name)}. Use another name.`,
