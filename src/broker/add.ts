@@ -13,7 +13,7 @@ export function add(context: Context, given: NewTask[], within?: TransactionOpti
   } catch (error) {
     return Promise.reject(error);
   }
-  if (within?.tx !== undefined) return context.runInTransaction(within.tx, { verb: "add", tasks });
+  if (within?.tx !== undefined) return context.executeInTransaction(within.tx, { verb: "add", tasks });
   const added = context.run({ verb: "add", tasks });
   expectTasks(context, tasks);
   return added;

@@ -90,7 +90,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     random: options.random ?? Math.random,
     pollEvery,
     run,
-    runInTransaction,
+    executeInTransaction,
     housekeeper,
     keepAlive: new KeepAlive(),
     policies: new Map(),
@@ -116,7 +116,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     }
   });
 
-  async function runInTransaction<V extends TransactionVerb>(
+  async function executeInTransaction<V extends TransactionVerb>(
     tx: unknown,
     op: Op<V>,
   ): Promise<Verbs[V]["out"]> {

@@ -13,7 +13,7 @@ export interface Context {
   /** Executes one operation, in a batch with others of the same moment. */
   run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]>;
   /** Executes one operation in the caller's transaction. */
-  runInTransaction<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]>;
+  executeInTransaction<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]>;
   housekeeper: Housekeeper;
   /** Held while a call waits. */
   keepAlive: KeepAlive;

@@ -42,7 +42,7 @@ async function settleGeneral(
   if (tx !== undefined) {
     if (call.kind !== "ack") throw invalid("Only an ack can be part of your transaction.");
     const settlement = settlementOf(context, call);
-    return context.runInTransaction(tx, { verb: "settle", id, fence, settlement, ...spentBy(call) });
+    return context.executeInTransaction(tx, { verb: "settle", id, fence, settlement, ...spentBy(call) });
   }
   if (call.kind === "refuse") return send(context, claim, await settlementOfRefusal(context, call), call);
   if (call.kind !== "nack" && call.kind !== "hold")

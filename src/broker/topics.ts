@@ -58,7 +58,7 @@ export async function publish(
   { tx }: TransactionOptions = {},
 ): Promise<AddedTask[]> {
   checkMessage(message);
-  if (tx !== undefined) return context.runInTransaction(tx, { verb: "publish", message });
+  if (tx !== undefined) return context.executeInTransaction(tx, { verb: "publish", message });
   const published = context.run({ verb: "publish", message });
   expectTasks(context, [message]);
   return published;
