@@ -1,5 +1,4 @@
 import type { EndState } from "../../../core/task.ts";
-import { isOver, type Meter, NO_METER } from "../../../core/rate.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { EventsAfter, Verbs } from "../../../engine/engine.ts";
 import { fold } from "../transaction/counters.ts";
@@ -10,9 +9,8 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { pastRetention } from "../../../core/retention.ts";
 import { NEVER } from "../../../core/transition.ts";
 import { pruningLock, tryLock } from "../connection/locks.ts";
-import { DELETE_LANES } from "../limits/lanes.ts";
+import { pruneLanes } from "../limits/prune-lanes.ts";
 import { isAmong } from "../statements/look-up.ts";
-import { newest } from "../statements/newest.ts";
 import { DELETE_LOGS } from "../flows/log.ts";
 import { keepEnds, pruneRuns } from "../flows/runs.ts";
 import { nextDue, sweep } from "../line/sweep.ts";
@@ -82,45 +80,6 @@ export async function prune(
   more = (await pruneRuns(tx, limit)) || more;
   if (tx.queues.hasLimits) await pruneLanes(tx);
   return { removed, more };
-}
-
-// They have no heads, and no wake time.
-const IDLE_LANES = `
-  SELECT queue, group_key, meter FROM dibs.lane
-  WHERE (queue, group_key) > ($1, $2::text) AND holders = 0 AND wake_at IS NULL AND coalesce(held_until, 0) <= $3
-    AND NOT EXISTS (SELECT 1 FROM dibs.session WHERE ${newest("session", "lane.session")})
-  ORDER BY queue, group_key LIMIT $4 FOR UPDATE SKIP LOCKED`;
-
-/** Lanes that one call reads. */
-const LANES = 10_000;
-
-/** Deletes lanes with nothing to store: their last windows are over, and their sticky worker is gone. */
-async function pruneLanes(tx: Tx): Promise<void> {
-  tx.limits.reread();
-  const rows = await tx.all<{ queue: number; group_key: string; meter: string | null }>(
-    IDLE_LANES,
-    ...[tx.progress.prunedTo.queue, tx.progress.prunedTo.key],
-    tx.now,
-    LANES,
-  );
-  await tx.queues.load(rows.map(({ queue }) => queue));
-  const last = rows.length < LANES ? undefined : rows.at(-1)!;
-  tx.progress.prunedTo = last ? { queue: last.queue, key: last.group_key } : { queue: 0, key: "" };
-  const held = new Map<number, boolean>();
-  const doomed: typeof rows = [];
-  for (const row of rows) {
-    const queue = tx.queues.ifAny(row.queue);
-    if (!queue) continue;
-    if (!held.has(row.queue)) held.set(row.queue, await tx.limits.tryToHold(queue));
-    const meter = row.meter === null ? NO_METER : (JSON.parse(row.meter) as Meter);
-    if (held.get(row.queue) && isOver(meter, tx.now)) doomed.push(row);
-  }
-  if (doomed.length === 0) return;
-  tx.send(
-    DELETE_LANES,
-    doomed.map((row) => row.queue),
-    doomed.map((row) => row.group_key),
-  );
 }
 
 interface EndedRow {

@@ -5,7 +5,7 @@ import { HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** Lanes that one call reads. A lane that stores nothing costs only its row. */
-const LOOK = 10_000;
+const LANES = 10_000;
 
 interface LaneRow {
   group_key: string;
@@ -19,7 +19,7 @@ const DELETE_LANE = `
   DELETE FROM lane WHERE queue = ? AND group_key = ?
     AND NOT EXISTS (SELECT 1 FROM waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key)`;
 
-/** Deletes lanes that have nothing to store any more. */
+/** Deletes lanes that have nothing to store any more. `prune` calls it. */
 export function pruneLanes(tx: Tx): void {
   for (const queue of tx.queues.all) {
     if (queue.lanes === HEAD_ONLY) continue;
@@ -30,9 +30,9 @@ export function pruneLanes(tx: Tx): void {
 
 /** Continues where the last call stopped. */
 function pruneLanesOf(tx: Tx, queue: Queue): void {
-  const page = tx.all<LaneRow>(PAGE, queue.id, tx.prunedLanes.get(queue.id) ?? "", LOOK);
+  const page = tx.all<LaneRow>(PAGE, queue.id, tx.prunedLanes.get(queue.id) ?? "", LANES);
   for (const { group_key: key, state } of page) if (isEmpty(tx, state)) tx.run(DELETE_LANE, queue.id, key);
-  if (page.length === LOOK) tx.prunedLanes.set(queue.id, page.at(-1)!.group_key);
+  if (page.length === LANES) tx.prunedLanes.set(queue.id, page.at(-1)!.group_key);
   else tx.prunedLanes.delete(queue.id);
 }
 
