@@ -16,7 +16,7 @@ import {
   refuse,
   willStepAside,
 } from "../line/line.ts";
-import { askedBy, type VerifyingTask } from "../line/verifying-tasks.ts";
+import { findAsked, type VerifyingTask } from "../line/verifying-tasks.ts";
 import { fanOut } from "../verbs/publish.ts";
 import { placesOf } from "./run-place.ts";
 import { continueRun, plan } from "./runs.ts";
@@ -79,7 +79,7 @@ async function judgedUnder(
   asking: Held,
   { id, fence }: Verified,
 ): Promise<VerifyingTask | undefined> {
-  const [judged] = await askedBy(tx, [asking.seq]);
+  const [judged] = await findAsked(tx, [asking.seq]);
   return judged && judged.fence === fence && tx.id(judged.createdAt, judged.seq) === id ? judged : undefined;
 }
 

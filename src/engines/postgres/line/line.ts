@@ -16,7 +16,7 @@ import { enterLine } from "./enter-line.ts";
 import { freeGroups } from "./free-groups.ts";
 import { endKey } from "./keys.ts";
 import { correctCost } from "../limits/gates.ts";
-import { askedBy } from "./verifying-tasks.ts";
+import { findAsked } from "./verifying-tasks.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { enterLane, leaveLane } from "../limits/lane-line.ts";
 import { takeLanes } from "../limits/lanes.ts";
@@ -329,7 +329,7 @@ export function announceTask(
  * stuck.
  */
 export async function missVerdicts(tx: Tx, seqs: readonly number[]): Promise<void> {
-  for (const judged of await askedBy(tx, seqs)) await refuse(tx, judged, NO_VERDICT, 0);
+  for (const judged of await findAsked(tx, seqs)) await refuse(tx, judged, NO_VERDICT, 0);
 }
 
 /**

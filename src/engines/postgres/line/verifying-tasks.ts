@@ -42,17 +42,17 @@ const SELECT = (verifying: string): string => `
     coalesce(task.pos, task.seq) AS pos, task.group_key, task.expires_at, task.max_attempts, task.cost,
     task.idempotency_key, EXISTS (SELECT 1 FROM dibs.stepped_aside WHERE stepped_aside.task = verifying.task OFFSET 0) AS stepped_aside
   FROM ${verifying} CROSS JOIN ${TASK_OF("verifying")}`;
-// Rows are locked in one order everywhere.
+// All transactions lock these rows in the same order.
 const ASKED_BY = SELECT(`(
     SELECT verifying.task FROM unnest($1::int8[]) AS asking (task)
     CROSS JOIN ${lookUp("verifying", "verifying.asked = asking.task")} ORDER BY verifying.task) AS judged
   CROSS JOIN ${lookUp("verifying", { task: "judged.task" }, { lock: "FOR UPDATE NOWAIT" })}`);
 
 /**
- * The tasks about which these tasks ask for a verdict, from the store's own rows. Payloads are not used: anybody could
- * have written them.
+ * The tasks about which these tasks ask for a verdict, read from the store's own rows. The payloads of the asking tasks
+ * name them too, but any client could have written such a payload.
  */
-export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<VerifyingTask[]> {
+export async function findAsked(tx: Tx, seqs: readonly number[]): Promise<VerifyingTask[]> {
   const rows = await tx.lock<JudgedRow>(ASKED_BY, [[...seqs]]);
   await tx.queues.load(rows.map(({ queue }) => queue));
   return rows.map((row) => judgedFrom(tx, row));
