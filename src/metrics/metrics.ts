@@ -49,7 +49,7 @@ export class Metrics {
   readonly #settled = this.#counter(
     "dibs_tasks_settled_total",
     "Claims settled through this process, by settlement and resulting state.",
-    ["queue", "word", "state"],
+    ["queue", "settlement", "state"],
   );
   readonly #wait = this.#histogram("dibs_task_wait_seconds", "From add to claim.", ["queue"]);
   readonly #service = this.#histogram("dibs_task_service_seconds", "From claim to settlement.", ["queue"]);
@@ -173,12 +173,12 @@ export class Metrics {
   /** A claim from before a restart is unknown here. The queue name that its holder gives is not trusted as a label. */
   #recordSettled({ fence }: SettleRef, { kind }: SettleCall, state: TaskState, now: number): void {
     const claimed = this.#claimedAt.get(fence);
-    if (!claimed) return this.#settled.inc({ queue: "unknown", word: kind, state });
+    if (!claimed) return this.#settled.inc({ queue: "unknown", settlement: kind, state });
     const { of, at } = claimed;
     const { queue } = of;
     if (kind === "ack" && state === "done")
-      (of.acked ??= this.#settled.of({ queue, word: kind, state })).count++;
-    else this.#settled.inc({ queue, word: kind, state });
+      (of.acked ??= this.#settled.of({ queue, settlement: kind, state })).count++;
+    else this.#settled.inc({ queue, settlement: kind, state });
     this.#claimedAt.delete(fence);
     this.#service.add(of.service, (now - at) / 1_000);
   }

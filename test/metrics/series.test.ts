@@ -2,17 +2,17 @@ import { expect, test } from "vitest";
 import { Counter, Histogram } from "../../src/metrics/series.ts";
 
 test("a counter shows its count for each set of labels", () => {
-  const counter = new Counter("settled_total", "Claims settled.", ["queue", "word"]);
-  counter.inc({ queue: "a", word: "ack" });
-  counter.inc({ queue: "a", word: "ack" });
-  counter.inc({ queue: "a", word: "nack" });
-  counter.inc({ queue: "constructor", word: "ack" });
+  const counter = new Counter("settled_total", "Claims settled.", ["queue", "settlement"]);
+  counter.inc({ queue: "a", settlement: "ack" });
+  counter.inc({ queue: "a", settlement: "ack" });
+  counter.inc({ queue: "a", settlement: "nack" });
+  counter.inc({ queue: "constructor", settlement: "ack" });
   expect(counter.toText().split("\n")).toEqual([
     "# HELP settled_total Claims settled.",
     "# TYPE settled_total counter",
-    'settled_total{queue="a",word="ack"} 2',
-    'settled_total{queue="a",word="nack"} 1',
-    'settled_total{queue="constructor",word="ack"} 1',
+    'settled_total{queue="a",settlement="ack"} 2',
+    'settled_total{queue="a",settlement="nack"} 1',
+    'settled_total{queue="constructor",settlement="ack"} 1',
     "",
   ]);
 });

@@ -103,8 +103,8 @@ describe("/metrics", () => {
     for (const line of [
       'dibs_tasks_added_total{queue="work"} 3',
       'dibs_tasks_claimed_total{queue="work"} 2',
-      'dibs_tasks_settled_total{queue="work",word="ack",state="done"} 1',
-      'dibs_tasks_settled_total{queue="work",word="reject",state="dead"} 1',
+      'dibs_tasks_settled_total{queue="work",settlement="ack",state="done"} 1',
+      'dibs_tasks_settled_total{queue="work",settlement="reject",state="dead"} 1',
       'dibs_task_wait_seconds_count{queue="work"} 2',
       'dibs_task_service_seconds_count{queue="work"} 2',
       'dibs_call_seconds_count{verb="settle"} 2',
