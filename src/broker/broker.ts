@@ -81,7 +81,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
       results.checkAll();
       runResults.checkAll();
     },
-    () => line.wakeAny({ most: WAKE_WHEN_DUE }),
+    () => line.wakeAny({ maxSets: WAKE_WHEN_DUE }),
     (due, now) => fireDue(context, due, now),
     (error) => logger.error(`Housekeeping failed, and continues: ${(error as Error).message}`, { error }),
   );

@@ -16,20 +16,20 @@ interface Waiting {
  */
 const BATCH_WEIGHT = 128;
 
-/** Weight relative to an operation on one task. */
+/** The number of tasks that the operation is about, which is about what it costs. */
 function weightOf(op: Op): number {
   return op.verb === "add" ? op.tasks.length : op.verb === "claim" ? op.max : 1;
 }
 
 /**
- * These affect tasks that other workers hold, so each is sent as a single batch. Two of them in one transaction would
- * lock one task and wait for another, which a second transaction has locked while it waits for the first task. A
- * database takes 1 s to end such a deadlock.
+ * These verbs lock tasks that other workers may hold, so each is sent as a single batch. Two of them in one transaction
+ * would lock one task and wait for another one, which a second transaction may have locked while it waits for the first.
+ * PostgreSQL takes 1 s to end such a deadlock.
  */
 const SINGLE: ReadonlySet<VerbName> = new Set(["signal", "cancel", "change"]);
 
 export interface GathererListener {
-  /** Called before the waiting calls are sent. Calls that it makes itself join the end of the batch. */
+  /** Called before the waiting calls are sent. Calls that it makes are added to the end of the batch. */
   onSend(waiting: readonly { op: Op }[]): void;
   onCommit(ops: readonly Op[]): void;
   /** Gets every committed batch. */
@@ -37,9 +37,9 @@ export interface GathererListener {
 }
 
 /**
- * Coalesces calls of the same moment into batches: many callers, one commit. While the engine has its maximum of
- * batches in progress, calls collect here; each caller still gets its own answer. The order is kept, except that
- * workers' claims go behind settlements of the same moment.
+ * Coalesces calls of the same moment into batches, so that many callers share one commit. Each caller still gets its own
+ * answer. While the engine has its maximum of batches in progress, calls wait here. The order of calls is kept, except
+ * that claims of workers move behind settlements of the same moment.
  */
 export class Gatherer {
   readonly #engine: Engine;
@@ -63,14 +63,15 @@ export class Gatherer {
     if (this.#closed)
       return Promise.reject(new DibsError("CLOSED", "This dibs was closed. Call open() for a new one."));
     const weight = weightOf(op);
+    // A declaration is sent in one batch with the operation that follows it: see #takeBatch.
+    const followsDeclaration = this.#waiting.at(-1)?.op.verb === "declare";
     // A large operation must not delay the answers to earlier ones.
-    if (weight >= BATCH_WEIGHT && !this.#isFlushing && this.#waiting.at(-1)?.op.verb !== "declare")
-      this.#flush();
+    if (weight >= BATCH_WEIGHT && !this.#isFlushing && !followsDeclaration) this.#flush();
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ op: op, resolve: resolve, reject });
+      this.#waiting.push({ op, resolve, reject });
       this.#weight += weight;
       if (SINGLE.has(op.verb)) this.#singles++;
-      // The operation after a declaration must be in the same batch: see #takeBatch.
+      // onSend makes this call: the flush in progress sends it.
       if (this.#isFlushing) return;
       if (this.#weight >= BATCH_WEIGHT && op.verb !== "declare") this.#flush();
       else this.#scheduleFlush();
@@ -87,7 +88,7 @@ export class Gatherer {
   #scheduleFlush(): void {
     if (this.#isFlushScheduled || this.#inProgress >= this.#engine.depth) return;
     this.#isFlushScheduled = true;
-    // After the promise callbacks of this turn: a caller that was just answered may make its next call before that.
+    // Waits for the promise callbacks of this turn: a caller that was just answered may make its next call in one.
     setImmediate(() => {
       this.#isFlushScheduled = false;
       this.#flush();
@@ -130,7 +131,7 @@ export class Gatherer {
       measure({ operations: ops.length, ms: performance.now() - began });
   }
 
-  /** A declaration commits with the operation that follows it, so no batch ends with one. */
+  /** Removes the calls of the next batch. A declaration commits with the operation after it, so no batch ends with one. */
   #takeBatch(): Waiting[] {
     let size = Math.min(this.#waiting.length, BOUNDS.commit, this.#untilSingle());
     while (size > 1 && size < this.#waiting.length && this.#waiting[size - 1]!.op.verb === "declare") size--;
@@ -140,7 +141,7 @@ export class Gatherer {
     return settlementsFirst(batch);
   }
 
-  /** The number of calls before the first single one, or 1 for the single one itself. */
+  /** How many calls may be in the batch: those before the first single one, or 1 if the single one is next. */
   #untilSingle(): number {
     if (this.#singles === 0) return Number.POSITIVE_INFINITY;
     return Math.max(
@@ -151,9 +152,9 @@ export class Gatherer {
 }
 
 /**
- * Each of many workers settles its task and claims the next one. With all settlements first, the engine does two things
- * per batch instead of two per worker. A task that one worker settled may then be claimed by another in the same batch;
- * that is fine, because calls of different workers have no order.
+ * Moves claims of workers behind the settlements that follow them. If many workers each settle a task and claim the next
+ * one, the engine then executes all settlements in bulk, and all claims. Calls of different workers have no order, so a
+ * worker may even claim a task that another worker released later in the same batch.
  */
 function settlementsFirst(batch: Waiting[]): Waiting[] {
   const sorted: Waiting[] = [];

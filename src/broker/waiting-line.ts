@@ -5,13 +5,13 @@ import type { Op } from "../engine/engine.ts";
 import type { RetriedClaim } from "../engine/hint.ts";
 
 /**
- * Claims that wait. A waiting claim costs nothing until something tells that there may be a task for it; then
- * the longest-waiting one asks the engine, and only if it found something, the next ones. So one task added
- * for a thousand waiting claims brings at most two of them to the engine.
+ * Claims that wait. A waiting claim costs nothing until a hint says that there may be a task for it. Then the
+ * longest-waiting claim is sent to the engine, and only if it finds tasks, the next ones. So one task that is added for a
+ * thousand waiting claims makes at most two of them be sent.
  *
- *   idle ──wake──▶ asking ──tasks──▶ answered
- *     ▲               │
- *     └── nothing ────┘            wait over, aborted, closed: answered with nothing
+ *   idle ──wake──▶ requesting ──tasks──▶ answered
+ *     ▲                │
+ *     └─── nothing ────┘           wait over, aborted, closed: answered with nothing
  */
 export class WaitingLine {
   readonly #run: (op: Op<"claim">) => Promise<ClaimOutcome>;
@@ -42,9 +42,9 @@ export class WaitingLine {
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         request,
-        asking: false,
+        isRequesting: false,
         isStale: false,
-        left: false,
+        isAnswered: false,
         resolve,
         reject,
         leave: () => {},
@@ -61,25 +61,25 @@ export class WaitingLine {
 
   /**
    * It is unknown what became ready: retries one claim of each set of queues, which wakes others if it finds tasks.
-   * `most`: only for this many sets, because hints will wake the others. `retriedClaim`: one that the engine has
+   * `maxSets`: only of this many sets, because hints will wake the others. `retriedClaim`: one that the engine has
    * already retried.
    */
   wakeAny({
-    most = Number.POSITIVE_INFINITY,
+    maxSets = Number.POSITIVE_INFINITY,
     retriedClaim,
-  }: { most?: number; retriedClaim?: RetriedClaim | undefined } = {}): void {
-    const looked = new Set<string>();
-    if (retriedClaim && this.#answerFor(retriedClaim)) looked.add(setOf(retriedClaim.request));
+  }: { maxSets?: number; retriedClaim?: RetriedClaim | undefined } = {}): void {
+    const retried = new Set<string>();
+    if (retriedClaim && this.#answerFor(retriedClaim)) retried.add(setOf(retriedClaim.request));
     for (const waiter of this.#line) {
-      if (looked.size >= most) return;
+      if (retried.size >= maxSets) return;
       const queues = setOf(waiter.request);
-      if (looked.has(queues)) continue;
-      looked.add(queues);
+      if (retried.has(queues)) continue;
+      retried.add(queues);
       this.#wake(waiter, 1);
     }
   }
 
-  /** False if that claim no longer waits, and others should be retried. */
+  /** Passes the outcome of a retried claim to its caller. False if that claim failed or no longer waits. */
   #answerFor(retried: RetriedClaim): boolean {
     const waiter = this.#line.values().find(({ request }) => request.waitingId === retried.request.waitingId);
     if ("error" in retried) {
@@ -120,43 +120,43 @@ export class WaitingLine {
   }
 
   #leave(waiter: Waiter, outcome: ClaimOutcome | undefined): void {
-    if (waiter.left) return;
-    waiter.left = true;
+    if (waiter.isAnswered) return;
+    waiter.isAnswered = true;
     waiter.leave();
     if (outcome) waiter.resolve(outcome);
   }
 
   #wakeSome(queue: string, count: number): void {
-    let left = count;
+    let remaining = count;
     for (const waiter of this.#line) {
-      if (left <= 0) return;
+      if (remaining <= 0) return;
       if (!waiter.request.queues.includes(queue)) continue;
-      left -= waiter.request.max;
+      remaining -= waiter.request.max;
       this.#wake(waiter, 1);
     }
   }
 
-  /** `spread`: how many others it wakes if it gets as many tasks as it asked for. */
+  /** `spread`: how many others it wakes if it gets as many tasks as it requested. */
   #wake(waiter: Waiter, spread: number): void {
-    if (waiter.asking) waiter.isStale = true;
+    if (waiter.isRequesting) waiter.isStale = true;
     else this.#start(waiter, spread);
   }
 
   #start(waiter: Waiter, spread: number): void {
-    const asking = this.#ask(waiter, spread).finally(() => this.#inProgress.delete(asking));
-    this.#inProgress.add(asking);
+    const requesting = this.#request(waiter, spread).finally(() => this.#inProgress.delete(requesting));
+    this.#inProgress.add(requesting);
   }
 
-  async #ask(waiter: Waiter, spread: number): Promise<void> {
-    waiter.asking = true;
+  async #request(waiter: Waiter, spread: number): Promise<void> {
+    waiter.isRequesting = true;
     waiter.isStale = false;
     try {
       const outcome = await this.#run({ verb: "claim", ...waiter.request });
-      waiter.asking = false;
-      if (waiter.left) this.#giveBack(waiter, outcome);
+      waiter.isRequesting = false;
+      if (waiter.isAnswered) this.#giveBack(waiter, outcome);
       else this.#answer(waiter, outcome, spread);
     } catch (error) {
-      waiter.asking = false;
+      waiter.isRequesting = false;
       this.#fail(waiter, error);
     }
   }
@@ -167,7 +167,8 @@ export class WaitingLine {
     if (found || !isWaiting) {
       if (!found && outcome.more) return this.#start(waiter, spread);
       this.#leave(waiter, outcome);
-      // It was woken for as many tasks as it asked for and got fewer: the rest is for others.
+      // If tasks may be left, they are for other claims: it was woken during the call, it could not take all that it
+      // found, or it got as many as it requested.
       if (waiter.isStale || outcome.more) this.#wakeNext(waiter.request.queues, Math.max(spread, 1));
       else if (outcome.tasks.length === waiter.request.max) this.#wakeNext(waiter.request.queues, spread);
       if (isWaiting && outcome.passed) this.#wakeAfter(waiter);
@@ -179,27 +180,27 @@ export class WaitingLine {
   }
 
   #fail(waiter: Waiter, error: unknown): void {
-    if (waiter.left) return;
+    if (waiter.isAnswered) return;
     this.#leave(waiter, undefined);
     waiter.reject(error);
   }
 
   /** There may be more tasks: wakes others, twice as many each time, as long as they find some. */
   #wakeNext(queues: string[], spread: number): void {
-    let left = spread;
-    let asking: Waiter | undefined;
+    let remaining = spread;
+    let requesting: Waiter | undefined;
     for (const waiter of this.#line) {
-      if (left <= 0) return;
+      if (remaining <= 0) return;
       if (!waiter.request.queues.some((queue) => queues.includes(queue))) continue;
-      if (waiter.asking) {
-        asking ??= waiter;
+      if (waiter.isRequesting) {
+        requesting ??= waiter;
         continue;
       }
-      left--;
+      remaining--;
       this.#wake(waiter, spread * 2);
     }
-    // All others are already asking, possibly since before the tasks became ready.
-    if (left > 0 && asking) asking.isStale = true;
+    // The others' requests are in progress, and may have begun before the tasks became ready.
+    if (remaining > 0 && requesting) requesting.isStale = true;
   }
 
   /** Tasks that only other workers may claim: the next claim of another worker is retried. */
@@ -213,7 +214,7 @@ export class WaitingLine {
     }
   }
 
-  /** Its caller stopped waiting during the call. If it was woken meanwhile, the next claim is retried. */
+  /** The caller stopped waiting during the request. If the claim was woken meanwhile, the next one is retried. */
   #giveBack(waiter: Waiter, outcome: ClaimOutcome): void {
     if (outcome.tasks.length > 0) this.#release(outcome);
     if (waiter.isStale) this.#wakeNext(waiter.request.queues, 1);
@@ -222,10 +223,12 @@ export class WaitingLine {
 
 interface Waiter {
   request: ClaimRequest;
-  asking: boolean;
-  /** Woken during the call: its answer may be stale. */
+  /** A request to the engine is in progress. */
+  isRequesting: boolean;
+  /** Woken during a request, whose outcome may be stale. */
   isStale: boolean;
-  left: boolean;
+  /** Its caller was answered, or stopped waiting. */
+  isAnswered: boolean;
   resolve(outcome: ClaimOutcome): void;
   reject(error: unknown): void;
   leave(): void;
@@ -246,7 +249,8 @@ function requestOf(call: ClaimCall, number: number): ClaimRequest {
     ...(call.share !== undefined && { share: call.share }),
     ...(call.session !== undefined && { session: call.session }),
     ...(call.lease !== undefined && { lease: call.lease }),
-    // Only for workers: if such a claim is no longer wanted, its tasks are released when the worker leaves.
+    // With this number the engine may retry the claim unasked. Only for claims of workers: if the caller no longer waits
+    // by then, the tasks are released, at the latest when the worker leaves.
     ...(call.wait > 0 && call.session !== undefined && { waitingId: number }),
   };
 }

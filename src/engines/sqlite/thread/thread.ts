@@ -164,11 +164,11 @@ class ServedStore {
   }
 
   #followClaim(op: Op<"claim">, outcome: Outcome<"claim">): void {
-    const { session, waitingId: stands } = op;
+    const { session, waitingId } = op;
     const found = "ok" in outcome && outcome.ok.tasks.length > 0;
     if (found) this.#watch?.useful();
     if (session === undefined) return;
-    if ("ok" in outcome && !found && stands !== undefined) this.#waiting.set(session, op);
+    if ("ok" in outcome && !found && waitingId !== undefined) this.#waiting.set(session, op);
     else this.#waiting.delete(session);
   }
 
