@@ -4,7 +4,7 @@ import { share } from "../../src/pools/share.ts";
 
 const wants = fc.array(fc.record({ min: fc.nat(5), size: fc.nat(30) }), { minLength: 1, maxLength: 6 });
 
-test("wishes that fit are met", () => {
+test("requests that fit are met", () => {
   expect(
     share(10, [
       { min: 0, size: 3 },
@@ -13,7 +13,7 @@ test("wishes that fit are met", () => {
   ).toEqual([3, 7]);
 });
 
-test("the smallest wish is met first, and the rest is divided evenly", () => {
+test("the smallest request is met first, and the rest is divided evenly", () => {
   const sizes = [2, 20, 20].map((size) => ({ min: 0, size }));
   expect(share(12, sizes)).toEqual([2, 5, 5]);
 });

@@ -17,9 +17,9 @@ test("when a session is gone, claims of the worker's next session are not lost",
   };
   // The second claim learns that the session is gone before a heartbeat does.
   let claims = 0;
-  port.claim = async (wish) => {
+  port.claim = async (call) => {
     if (++claims === 2) throw claimLost("none", 0);
-    return claim(wish);
+    return claim(call);
   };
   const queue = dibs.queue<string, string>("work");
   const started = { one: latch(), two: latch() };

@@ -10,7 +10,7 @@ import {
   anyJson,
   claim,
   claimStatus,
-  claimWish,
+  claimRequest,
   duration,
   inQueue,
   leaseEndsAt,
@@ -28,7 +28,7 @@ export function claims(app: App): void {
         path: "/v1/queues/{queue}/claims",
         summary: "Claim tasks, waiting up to `wait` for the first",
       },
-      ...{ params: inQueue, body: claimWish, answer: z.object({ claims: z.array(claim) }), claims: true },
+      ...{ params: inQueue, body: claimRequest, answer: z.object({ claims: z.array(claim) }), claims: true },
       answers: "later",
     },
     async ({ port, params, body, signal }) => {

@@ -98,14 +98,14 @@ export const addedTask = z
 /** Payloads that are not JSON are text or base64. */
 const body = { data: json, contentType: z.string(), encoding: z.literal("base64").optional() };
 
-export const claimWish = z
+export const claimRequest = z
   .strictObject({
     max: z.number().int().min(1).max(LIMITS.claimBatch).default(1),
     wait: duration.default(0),
     lease: duration.optional(),
     worker: z.string().default("http"),
   })
-  .openapi("ClaimWish");
+  .openapi("ClaimRequest");
 
 const stageCost = z
   .union([z.number(), z.literal("input")])

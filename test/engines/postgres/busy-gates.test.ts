@@ -24,8 +24,8 @@ async function addAll(engine: Engine, more: More = {}, ofGroup = false): Promise
 }
 
 async function claimEach(engine: Engine, session?: number): Promise<void> {
-  const wish = { queues: QUEUES, max: BOUNDS.sweep + 1, ...(session !== undefined && { session }) };
-  expect(await claimAll(engine, wish)).toHaveLength(BOUNDS.sweep + 1);
+  const request = { queues: QUEUES, max: BOUNDS.sweep + 1, ...(session !== undefined && { session }) };
+  expect(await claimAll(engine, request)).toHaveLength(BOUNDS.sweep + 1);
 }
 
 /** What brings it about, and makes all of it due: that which is free last. */

@@ -16,8 +16,8 @@ async function run<V extends VerbName>(engine: Engine, op: Op<V>): Promise<Verbs
   return (outcome as { ok: Verbs[V]["out"] }).ok;
 }
 
-async function claimAll(engine: Engine, wish: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> {
-  const request = { queues: ["work"], max: 10, worker: "w", lease: 60_000, ...wish };
+async function claimAll(engine: Engine, options: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> {
+  const request = { queues: ["work"], max: 10, worker: "w", lease: 60_000, ...options };
   return (await run(engine, { verb: "claim", ...request })).tasks;
 }
 

@@ -14,8 +14,8 @@ export async function run<V extends VerbName>(engine: Engine, op: Op<V>): Promis
   return (outcome as { ok: Verbs[V]["out"] }).ok;
 }
 
-export async function claimAll(engine: Engine, wish: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> {
-  const request = { queues: ["work"], max: 10, worker: "w", lease: 60_000, ...wish };
+export async function claimAll(engine: Engine, options: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> {
+  const request = { queues: ["work"], max: 10, worker: "w", lease: 60_000, ...options };
   return (await run(engine, { verb: "claim", ...request })).tasks;
 }
 
