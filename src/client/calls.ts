@@ -19,8 +19,8 @@ export interface CallOptions {
   onFailure?: (error: unknown) => void;
   /** Called when a resent call is refused: the server may have executed the first sending. */
   onRefusedResend?: (error: DibsError) => Promise<unknown>;
-  /** Also allowed while closing, because it belongs to an earlier call. */
-  isLast?: boolean;
+  /** The call is accepted even while closing, because it belongs to an earlier call. */
+  isAllowedWhileClosing?: boolean;
 }
 
 interface Call {
@@ -28,15 +28,16 @@ interface Call {
   verb: WireVerb;
   text: string;
   options: CallOptions;
-  isSafe: boolean;
+  /** If the connection is lost before the answer, the call may be sent again. */
+  isSafeToResend: boolean;
   isSent: boolean;
   isResent: boolean;
-  /** Sent before all others in a new session, and never in another one. */
-  isFirst: boolean;
-  /** Its caller has been answered. Only the server's answer is outstanding. */
+  /** It opens a session: it is sent before all other calls, and never in another session. */
+  isOpening: boolean;
+  /** Its caller has been answered, and the server has not answered yet. */
   isAbandoned: boolean;
-  /** Its caller waits and keeps the process alive. */
-  isHolding: boolean;
+  /** Its caller waits for the answer, which keeps the process alive. */
+  hasWaitingCaller: boolean;
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
   stopWaiting: (() => void) | undefined;
@@ -45,16 +46,17 @@ interface Call {
 const NO_OPTIONS: CallOptions = {};
 
 /**
- * The calls in progress: sent when they are made, stored until they are answered, and resent or failed when a
- * connection is lost.
+ * The calls in progress. A call is sent when it is made, and stored until it is answered. When a connection is lost, it
+ * is resent or fails.
  */
 export class Calls {
   readonly #link: Link;
   readonly #clock: Clock;
   readonly #where: string;
   readonly #keepAlive = new KeepAlive();
-  /** The number of waiting callers, and what keeps the process alive for them. */
-  #holding = 0;
+  /** The number of waiting callers. */
+  #waitingCallers = 0;
+  /** Ends what keeps the process alive for them. */
   #letProcessEnd: () => void = () => {};
   /** In the order of the calls. */
   readonly #pending = new Map<number, Call>();
@@ -78,17 +80,17 @@ export class Calls {
     this.#failure ??= error;
   }
 
-  /** This and what it calls are not async: each would cost a promise per task. */
+  /** Makes a call. This function and those that it calls are not async: each would cost a promise per task. */
   run<T>(verb: WireVerb, args: unknown[], options: CallOptions = NO_OPTIONS): Promise<T> {
-    if (this.#failure && !options.isLast) return Promise.reject(this.#failure);
+    if (this.#failure && !options.isAllowedWhileClosing) return Promise.reject(this.#failure);
     if (options.signal?.aborted) return Promise.reject(options.signal.reason);
     return new Promise<unknown>((resolve, reject) => {
       this.#start(verb, args, options, false, resolve, reject);
     }) as Promise<T>;
   }
 
-  /** In a new session, before the calls that wait for it. */
-  runFirst<T>(verb: WireVerb, args: unknown[]): Promise<T> {
+  /** Makes a call that opens a new session: it is sent before the calls that wait for the session. */
+  runOpening<T>(verb: WireVerb, args: unknown[]): Promise<T> {
     return new Promise<unknown>((resolve, reject) => {
       this.#start(verb, args, NO_OPTIONS, true, resolve, reject);
     }) as Promise<T>;
@@ -98,57 +100,57 @@ export class Calls {
     verb: WireVerb,
     args: unknown[],
     options: CallOptions,
-    isFirst: boolean,
+    isOpening: boolean,
     resolve: (value: unknown) => void,
     reject: (error: unknown) => void,
   ): void {
-    const { again, args: most } = VERBS[verb];
+    const { again, args: maxArgs } = VERBS[verb];
     const id = this.nextId();
-    const text = encode(["call", id, verb, args.length > most ? args.slice(0, most) : args]);
+    const text = encode(["call", id, verb, args.length > maxArgs ? args.slice(0, maxArgs) : args]);
     this.#checkSize(verb, text);
     const call: Call = {
       id,
       verb,
       text,
       options,
-      isSafe: typeof again === "function" ? again(args) : again !== "never",
+      isSafeToResend: typeof again === "function" ? again(args) : again !== "never",
       isSent: false,
       isResent: false,
-      isFirst,
+      isOpening,
       isAbandoned: false,
-      isHolding: !isFirst,
+      hasWaitingCaller: !isOpening,
       resolve,
       reject,
       stopWaiting: undefined,
     };
     this.#pending.set(id, call);
-    if (!isFirst && this.#holding++ === 0) this.#letProcessEnd = this.#keepAlive.hold();
+    if (!isOpening && this.#waitingCallers++ === 0) this.#letProcessEnd = this.#keepAlive.hold();
     if (options.signal) this.#follow(options.signal, call);
-    if (this.#isReady || isFirst) this.#send(call);
+    if (this.#isReady || isOpening) this.#send(call);
     else this.#waitForConnection(call);
   }
 
   #resolve(call: Call, value: unknown): void {
-    this.#stopHolding(call);
+    this.#noteAnswered(call);
     call.resolve(value);
   }
 
   #reject(call: Call, error: unknown): void {
-    this.#stopHolding(call);
+    this.#noteAnswered(call);
     call.options.onFailure?.(error);
     call.reject(error);
   }
 
-  /** Its caller no longer waits. */
-  #stopHolding(call: Call): void {
-    if (!call.isHolding) return;
-    call.isHolding = false;
-    if (--this.#holding === 0) this.#letProcessEnd();
+  /** The caller is about to be answered, and no longer keeps the process alive. */
+  #noteAnswered(call: Call): void {
+    if (!call.hasWaitingCaller) return;
+    call.hasWaitingCaller = false;
+    if (--this.#waitingCallers === 0) this.#letProcessEnd();
   }
 
   #checkSize(verb: WireVerb, text: string): void {
     const { maxFrame } = this.#link;
-    // A frame adds fewer than a hundred characters; a character has at most three bytes.
+    // A frame adds fewer than 100 bytes, and a character has at most 3: most texts need not be measured.
     if (text.length * 3 + 100 <= maxFrame) return;
     const bytes = Buffer.byteLength(text) + 100;
     if (bytes <= maxFrame) return;
@@ -181,7 +183,7 @@ export class Calls {
     this.#link.send(call.text);
   }
 
-  /** Its caller no longer waits. The server is notified, and answers all the same. */
+  /** The caller no longer waits. The server is notified, and answers in any case. */
   abandon(id: number): void {
     const call = this.#pending.get(id);
     if (!call || call.isAbandoned) return;
@@ -232,7 +234,7 @@ export class Calls {
     });
   }
 
-  /** While closing, answers without a caller matter only as long as there is a connection. */
+  /** Resolves `idle` if no answer is outstanding. Without a connection, answers to abandoned calls do not count. */
   #checkIdle(): void {
     if (!this.#onIdle) return;
     const isIdle = [...this.#pending.values()].every((call) => call.isAbandoned && !this.#isReady);
@@ -244,7 +246,7 @@ export class Calls {
   /** The connection is lost. Waiting calls fail if that lasts too long. */
   down(): void {
     this.#isReady = false;
-    for (const call of this.#pending.values()) if (!call.isFirst) this.#waitForConnection(call);
+    for (const call of this.#pending.values()) if (!call.isOpening) this.#waitForConnection(call);
     this.#checkIdle();
   }
 
@@ -257,9 +259,9 @@ export class Calls {
     this.ready();
   }
 
-  /** A new session began: the first calls of the previous one will not be answered. */
-  failFirst(): void {
-    for (const call of this.#pending.values()) if (call.isFirst) this.#fail(call);
+  /** A new session begins: the calls that opened the previous one will not be answered. */
+  failOpening(): void {
+    for (const call of this.#pending.values()) if (call.isOpening) this.#fail(call);
   }
 
   /**
@@ -270,7 +272,7 @@ export class Calls {
       call.stopWaiting?.();
       if (!call.isSent) continue;
       if (call.isAbandoned) this.#forget(call);
-      else if (call.isSafe) this.#resend(call);
+      else if (call.isSafeToResend) this.#resend(call);
       else this.#fail(call);
     }
     this.ready();
@@ -302,7 +304,7 @@ export class Calls {
   }
 
   #fail(call: Call): void {
-    // The session may still be resumed, and tasks that were claimed must be released then.
+    // The session may still be resumed. Then the answer may bring claimed tasks, which onLate must release.
     if (call.isSent && call.options.onLate) call.isAbandoned = true;
     else this.#forget(call);
     this.#checkIdle();
@@ -320,8 +322,8 @@ export class Calls {
   #unknown(verb: string): DibsError {
     return new DibsError(
       "OUTCOME_UNKNOWN",
-      `The connection to the dibs server at ${this.#where} was lost during ${verb}, before the answer arrived: it may or may not ` +
-        `have been executed. Check before you try again; an add with an idempotencyKey can be repeated as it is.`,
+      `The connection to the dibs server at ${this.#where} was lost before the answer to ${verb} arrived. The call may or ` +
+        `may not have been executed. Check before you try again; an add with an idempotencyKey can be repeated as it is.`,
     );
   }
 }

@@ -137,12 +137,12 @@ class Remote {
     for (const task of tasks) this.#settle(task, { kind: "release", started: false }, true).catch(() => {});
   }
 
-  #settle(held: SettleRef, call: SettleCall, isLast = false): Promise<{ state: TaskState }> {
+  #settle(held: SettleRef, call: SettleCall, isAllowedWhileClosing = false): Promise<{ state: TaskState }> {
     const { id, fence, queue, attempt } = held;
     // Only an ack needs neither queue nor attempt: they are for the backoff of retries.
     const claim = call.kind === "ack" ? { id, fence } : { id, fence, queue, attempt };
     return this.#calls.run("settle", [claim, call], {
-      isLast,
+      isAllowedWhileClosing,
       onAnswer: () => this.#sessions.settled(fence),
       onFailure: (error) => {
         if ((error as Partial<DibsError>).code === "CLAIM_LOST") this.#sessions.settled(fence);
@@ -217,8 +217,8 @@ class Remote {
   async #restore(): Promise<void> {
     const epoch = ++this.#epoch;
     this.#isRestoring = true;
-    this.#calls.failFirst();
-    await this.#sessions.restore((...args) => this.#calls.runFirst("rejoin", args));
+    this.#calls.failOpening();
+    await this.#sessions.restore((...args) => this.#calls.runOpening("rejoin", args));
     if (epoch !== this.#epoch) return;
     this.#isRestoring = false;
     this.#listeners.restart();
