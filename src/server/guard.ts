@@ -23,14 +23,14 @@ export type AdminAction = Omit<AuditEntry, "at">;
 /**
  * The port restricted to what a grant allows. Doors give their callers only this port.
  *
- * FORBIDDEN is used for queues that the request itself names, and for what the token can see, so it reveals nothing
- * about the store. For tasks, claims, runs and schedules in other queues the answer is the same as if they did not
- * exist (visibility.ts). Without `admin`, a declaration creates what is new, and leaves what exists unchanged.
+ * The error FORBIDDEN is used for queues that the request itself names, and for what the token can see, so it reveals
+ * nothing about the store. For tasks, claims, runs and schedules in other queues the answer is the same as if they did
+ * not exist (visibility.ts). Without `admin`, a declaration creates new queues, and leaves existing ones unchanged.
  */
 export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction) => void): Port {
   const visibility = new Visibility(port, grant);
 
-  /** A star: all queues. */
+  /** Requires `admin` on a queue (`*`: on all queues), and logs the action. */
   const admin = (verb: string, queue: string): void => {
     grant.need(["admin"], [queue]);
     audit({ by: grant.name, verb, queue });
@@ -45,7 +45,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       audit({ by: grant.name, ...action, ...(outcome === "refused" && { refused: true }) });
     };
 
-  /** A run adds to the queues of all its stages in the end. */
+  /** Requires `add` on all stages of added runs: in the end, a run adds to all of these queues. */
   const needForRuns = (adds: unknown): void => {
     if (!Array.isArray(adds)) return;
     for (const add of adds as (Added | null)[]) {
@@ -58,7 +58,10 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     }
   };
 
-  /** Which tokens may define a pipeline at all. */
+  /**
+   * Refuses a definition early if the token has no scope for it: `work` on one of the stages, or `add` on the first one.
+   * `needToDefine` decides once the stored definition is known.
+   */
   const needForStages = (name: string, stages: Stage[]): void => {
     const queues = queuesOf(name, stages);
     if (!queues.some((queue) => grant.allows("work", queue))) grant.need(["add"], queues.slice(0, 1));
@@ -84,7 +87,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     );
   };
 
-  /** The port refuses values of the wrong shape. */
+  /** Requires `add` on the target of each task. The port refuses values of the wrong shape. */
   const needForAdds = (adds: unknown, targetOf: (add: Added) => unknown): void => {
     if (Array.isArray(adds))
       grant.need(
@@ -94,8 +97,8 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
   };
 
   /**
-   * A verdict is given with a claim in one queue, about a task in another. If the token cannot see that task, the
-   * verdict has no effect.
+   * A verdict is given with a claim in one queue, about a task in another. If the token may not judge that task, this
+   * returns a plain ack, so the verdict has no effect.
    */
   const asVisible = async (call: SettleCall & { kind: "accept" | "refuse" }): Promise<SettleCall> => {
     if (grant.allowsAll("work")) return call;
@@ -122,7 +125,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     }
     const guarded = call.kind === "accept" || call.kind === "refuse" ? await asVisible(call) : call;
     return visibility.onClaim(claim, (queue) => {
-      // The backoff is that of the queue that the task is in, whichever the caller names.
+      // The backoff is that of the task's own queue, not of the one that the caller names.
       const held = queue === undefined ? claim : { ...claim, queue };
       return port.settle(held, guarded, options);
     });
@@ -236,14 +239,14 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         : visibility.onTask(["add", "work"], id, () => port.signal(id, name, value)),
     verifying: async (of) => {
       const found = await port.verifying(of);
-      const places = [found.task.queue, verificationQueue(found.task.queue)];
-      // The worker of the task may ask for the outcome of its result, too.
-      if (places.some((place) => grant.allows("work", place))) return found;
-      if (!places.some((place) => grant.sees(place))) throw taskNotFound(found.task.id);
-      grant.need(["work"], [places[1]]);
+      const queues = [found.task.queue, verificationQueue(found.task.queue)];
+      // The worker of the task may read it too, to learn the outcome of its result.
+      if (queues.some((queue) => grant.allows("work", queue))) return found;
+      if (!queues.some((queue) => grant.sees(queue))) throw taskNotFound(found.task.id);
+      grant.need(["work"], [queues[1]]);
       return found;
     },
-    // The worker gets the task anyway, and must read it to compute a backoff, or to learn the outcome of a settlement.
+    // `work` is enough: a worker reads the task to compute a backoff, or to learn the outcome of a settlement.
     task: async (id) => visibility.onTask(["read", "work"], id, () => port.task(id)),
     history: async (id) => visibility.onTask(["read", "work"], id, () => port.history(id)),
     cancel: async (id) =>
@@ -261,7 +264,6 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       options?.of === "runs"
         ? visibility.onRun(["read", "add"], id, () => port.end(id, options))
         : visibility.onTask(["read", "add"], id, () => port.end(id, options)),
-    // A token that may add to the first queue, or work on a stage, may define the stages.
     definePipeline: async (name, stages) => {
       if (Array.isArray(stages)) needForStages(name, stages);
       return port.definePipeline(name, stages, {
@@ -333,7 +335,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       }));
       return { items, next: page.next };
     },
-    // They do not cross the wire: only doors reach them, and check what their clients may do.
+    // Documents do not cross the wire. Only doors reach them, and check what their clients may do.
     documents: port.documents,
     events: (signal) => visibleEvents(port.events(signal), grant),
     close: () => port.close(),
@@ -351,7 +353,7 @@ function isVerifier(grant: Grant, queue: string, policy: NamedPolicy): boolean {
   );
 }
 
-/** Tasks that expire are added to another queue: whoever arranges that must be allowed to add there. */
+/** With `expiredTo`, expired tasks are added to another queue: the token that sets it needs `add` there. */
 function needContinuation(grant: Grant, policy: NamedPolicy | undefined): void {
   const to = policy?.expiredTo;
   if (to !== undefined && to !== null) grant.need(["add"], [to]);
@@ -362,8 +364,8 @@ const isEmpty = (policy: unknown): boolean => Object.keys(policy ?? {}).length =
 type Added = Partial<NewTask & NewMessage>;
 
 const queueOf = ({ queue }: Added): unknown => queue;
-/** A topic is covered by the same patterns as the queues of its subscriptions. */
+/** The name by which scopes cover a topic. Their patterns also cover the queues of its subscriptions. */
 const topicOf = ({ topic }: Added): unknown =>
   `topic/${typeof topic === "string" ? topic : checkTopic(topic)}`;
-/** Distinguished in the same way as in the engines. */
+/** Tells tasks and messages apart in the same way as the engines do. */
 const queueOrTopicOf = (add: Added): unknown => ("topic" in add ? topicOf(add) : queueOf(add));
