@@ -2,12 +2,11 @@ import { countOf, showFigure, showMs, showPercent, showRate } from "../core/figu
 import { loadOf, serversFor } from "../core/queueing.ts";
 
 /**
- * Decides how many workers a pool needs. A pure function: the supervisor calls it with what it has observed
- * (supervisor.ts), and the simulation with what it has made up (simulate.ts). Times are in milliseconds, rates per
- * second.
+ * Decides how many workers a pool needs. A pure function: a pool calls it with what it has observed (pool.ts), and the
+ * simulation with what it has computed (simulate.ts). Times are in milliseconds, rates per second.
  *
- * Hysteresis: two sizes are computed, one with the strict thresholds and one with the generous ones. A pool below the
- * first grows to it, a pool above the second shrinks to it, and a pool between them stays as it is.
+ * Hysteresis: two sizes are computed. A pool that is smaller than `least` grows to it. A pool that is larger than `most`
+ * shrinks to it. A pool between them stays as it is.
  */
 export function decide(observed: Observed, policy: PoolPolicy): Decision {
   const size = observed.workers.live + observed.workers.starting;
@@ -23,7 +22,7 @@ export function decide(observed: Observed, policy: PoolPolicy): Decision {
   return { size: next, needed: least, reasons };
 }
 
-/** In cost mode the end of a batch ends its workers. */
+/** The size below which the pool does not shrink yet; none in cost mode, where workers end with their batch. */
 function steadied({ recentNeed }: Observed, { mode }: PoolPolicy): number {
   return mode === "cost" ? 0 : recentNeed;
 }
@@ -41,11 +40,11 @@ export interface Observed {
   arrivalRate: number;
   /** Mean time from claim to settlement; null: not known, because no task has ended lately. */
   serviceTime: number | null;
-  /** Tasks that could start now if there were a worker. */
+  /** Ready tasks of the queues from which tasks may start now. */
   depth: number;
   /** Tasks that workers are executing. */
   running: number;
-  /** How long the oldest of them has waited; null if there is none. */
+  /** How long the oldest of the `depth` tasks has waited; null if there is none. */
   oldestAge: number | null;
   workers: {
     /** Workers that are up, and are not being ended. */
@@ -64,7 +63,7 @@ export interface Observed {
   windowOpen: boolean | null;
   /** No task may start for this long, because the queue is paused or held back; 0: tasks may start. */
   blockedFor: number;
-  /** The most tasks that the queue lets start at a time; null: no limit. */
+  /** The most tasks of the queue that may be in progress at a time; null: no limit. */
   concurrencyLimit: number | null;
 }
 
@@ -132,7 +131,7 @@ function needForWait(observed: Observed, policy: PoolPolicy): Need {
   return { least: Math.max(least, useful), most: Math.max(most, useful), reasons };
 }
 
-/** Workers for the stream of arrivals, without a backlog. */
+/** How many workers the stream of arrivals needs, without a backlog. */
 function steadySize(
   { arrivalRate, serviceTime }: Observed,
   policy: PoolPolicy,
@@ -150,17 +149,18 @@ function steadySize(
 }
 
 /**
- * Workers that start the whole backlog within the target. In a steady state the backlog is at most what arrives in that
- * time (Little's law), and this is at most the load: it adds nothing.
+ * How many workers start the whole backlog within the target wait. In a steady state the backlog is at most what arrives
+ * in that time (Little's law). Then this is at most the load, so it does not raise the size.
  */
 function drainSize({ depth, serviceTime }: Observed, { targetWait, concurrency }: PoolPolicy): number {
   const slots = (depth * serviceTime!) / Math.max(targetWait, 1);
   return Math.max(depth > 0 ? 1 : 0, Math.ceil(slots / concurrency - ROUNDING));
 }
 
+/** Subtracted before rounding up, because a sum such as 2.0000000001 means 2. */
 const ROUNDING = 1e-9;
 
-/** If workers are idle while tasks wait, limits or groups keep the tasks back, and more workers would be idle too. */
+/** If workers are idle although tasks wait, limits or groups delay the tasks, and more workers would be idle too. */
 function usefulDrain(drain: number, observed: Observed, policy: PoolPolicy, reasons: string[]): number {
   const { live, starting } = observed.workers;
   const idle = live * policy.concurrency - observed.running;
@@ -178,7 +178,10 @@ function needForTasks({ depth, running }: Observed, policy: PoolPolicy): Need {
   return { least, most, reasons: [text] };
 }
 
-/** No task has ended lately: there may be none, or they take long. One worker finds out; more start while tasks wait. */
+/**
+ * No task has ended lately, because there are none or because they take long. If there may be tasks, one worker finds out
+ * how long they take. Workers that the pool already has stay. isLate() starts more if tasks wait too long.
+ */
 function needUnmeasured({ arrivalRate, depth, running, workers: { live, starting } }: Observed): Need {
   if (arrivalRate === 0 && depth === 0 && running === 0)
     return { least: 0, most: 0, reasons: ["Nothing arrives, waits or is being executed."] };
@@ -191,8 +194,9 @@ function isLate({ depth, oldestAge }: Observed, { targetWait }: PoolPolicy): boo
 }
 
 /**
- * Corrects what the figures do not show, such as service times that grow: one more worker at a time while all are busy.
- * The one that turns out to be idle stays, so that the pool does not try it again and again.
+ * Starts one more worker at a time while all are busy and the oldest task waits too long. This corrects what the figures
+ * do not show, such as service times that grow. If the last one turns out to be idle it stays, so that the pool does not
+ * start and end it again and again.
  */
 function needWhenLate({ least, most, reasons }: Need, observed: Observed, policy: PoolPolicy): Need {
   const { live, starting } = observed.workers;
@@ -223,7 +227,7 @@ function needForCost(observed: Observed, policy: PoolPolicy): Need {
     const text = `${countOf(depth, "task")} ${depth === 1 ? "waits" : "wait"}, the oldest for ${showMs(observed.oldestAge ?? 0)}: a batch starts at ${countOf(policy.batch, "task")} or after ${showMs(policy.maxAge)}.`;
     return { least: 0, most: 0, reasons: [text] };
   }
-  // Workers of a batch stay as long as there is work for them: each start has its price.
+  // Workers of a batch stay as long as there is work for them, because each start takes time.
   const stay = Math.max(1, Math.min(size, busy + Math.ceil(depth / policy.concurrency)));
   if (trigger === null) {
     const text = `A batch is under way: ${countOf(depth, "task")} left, ${countOf(running, "task")} being executed.`;
@@ -263,7 +267,7 @@ function sizeForBatch(
   return Math.ceil(useful / policy.concurrency - ROUNDING);
 }
 
-/** A block that ends within the cooldown is not worth ending a worker for. */
+/** While no task may start, the pool needs no workers; except if that ends within the cooldown. */
 function isBlocked({ blockedFor }: Observed, { downCooldown }: PoolPolicy): boolean {
   return blockedFor > downCooldown;
 }
@@ -282,7 +286,7 @@ function withinBounds(
   return clamp(useful, min, max);
 }
 
-/** Says which bound changed the size; withinBounds() has applied it. */
+/** Adds the bound that changed the size to the reasons. withinBounds() has applied it. */
 function bound(wanted: number, { least, most }: Need, { min, max }: PoolPolicy, reasons: string[]): number {
   if (least > wanted && wanted === max) reasons.push(`The pool may have at most ${countOf(max, "worker")}.`);
   else if (least > wanted) reasons.push(`The queue lets no more tasks start at a time.`);
@@ -307,7 +311,7 @@ function keepBusy(
   return busy;
 }
 
-/** Cooldowns and steps. The bounds of the pool come first: they are applied at once. */
+/** Applies cooldowns and steps. A pool outside `min` and `max` changes at once, without regard to cooldowns. */
 function pace(
   wanted: number,
   size: number,
@@ -317,7 +321,7 @@ function pace(
 ): number {
   const { min, max } = policy;
   if (wanted > size) {
-    // From nothing, waiting would only delay the first task.
+    // From zero workers, a cooldown would only delay the first task.
     const cooldown = size < Math.max(min, 1) ? 0 : left(observed.sinceUp, policy.upCooldown);
     if (cooldown > 0) return wait(size, cooldown, "grew", reasons);
     return step(wanted, clamp(size + policy.stepUp, min, max), Math.min, reasons);
