@@ -185,7 +185,7 @@ export class Deliveries {
   /** Back to its queue, unless that was its last attempt. */
   async #return(unacked: Unacked, why: "requeued" | "lost"): Promise<void> {
     const { feeder, fence } = unacked;
-    if (!feeder.isLastAttempt(fence)) return feeder.giveBack(fence, why);
+    if (!feeder.isLastAttempt(fence)) return feeder.returnTask(fence, why);
     return this.#giveUp(unacked, "delivery_limit", feeder.returnCall(why));
   }
 

@@ -4,26 +4,27 @@ import type { ClaimNotice, SettleCall } from "../../core/claim-call.ts";
 import type { Port } from "../../core/port.ts";
 import type { ClaimedTask, WorkerInfo } from "../../core/task.ts";
 
-/** What a feeder gives its tasks to. */
+/** Gets tasks from a feeder. */
 export interface Consumer {
   readonly priority: number;
-  /** Of its queue, only the first consumer gets tasks; the next one takes over when it leaves. */
+  /** Only the first consumer of its queue gets tasks; when that one leaves, the next one does. */
   readonly isSingleActive: boolean;
   /** How many more tasks it takes now. */
   readonly room: number;
   deliver(task: ClaimedTask): void;
-  /** The claim of a task that it holds has ended: its time is up, or the store gave it to another worker. */
+  /** The claim of a task that it holds has ended: after its timeout, or because another worker has the task. */
   lost(fence: number, isTimeout: boolean): void;
   /** The queue is gone. */
   cancelled(): void;
 }
 
-/** Most tasks that one claim asks for, and that wait here for a consumer. */
-const MOST_CLAIMED = 500;
-/** A consumer that acknowledges within this time gets its next tasks claimed ahead; in milliseconds. */
+/** The most tasks that one claim requests, and that are claimed before a consumer is free. */
+const MAX_CLAIM = 500;
+/** If a consumer acknowledges within this time, more tasks are claimed before a consumer is free. */
 const QUICK_MS = 25;
-/** Tasks that were claimed ahead and found no free consumer for this long are given back. */
-const GIVE_BACK_MS = 50;
+/** If no consumer is free for this long, buffered tasks are returned to the store. */
+const RELEASE_AFTER_MS = 50;
+
 export interface FeederOptions {
   queue: string;
   port: Port;
@@ -35,11 +36,11 @@ export interface FeederOptions {
 
 /**
  * Claims the tasks of one queue for all its AMQP consumers on this server, and hands them out in the order of the store.
- * One session per queue holds the claims, so that a consumer's claims can be given to another one, and so that tasks can
- * be claimed before a consumer is free: at a prefetch of one, a fast consumer then does not wait for a commit per task.
+ * One session per queue holds the claims. So tasks can be claimed before it is known which consumer gets them: at a
+ * prefetch of one, a fast consumer does not wait for a commit per task.
  *
  *   claim ──▶ buffer ──▶ the free consumer that has waited longest, of the highest priority
- *                └── no consumer is free for a while: given back to the store
+ *                └── no consumer is free for 50 ms: returned to the store
  */
 export class Feeder {
   readonly queue: string;
@@ -50,15 +51,16 @@ export class Feeder {
   /** By fence. */
   readonly #held = new Map<number, { task: ClaimedTask; consumer: Consumer | undefined; at: number }>();
   #session: Promise<number> | undefined;
+  /** Set while a claim is in progress. */
   #claiming: AbortController | undefined;
+  /** How many tasks to claim beyond the room of the consumers. */
   #ahead = 0;
   #isPumpScheduled = false;
   #isStopped = false;
-  /** Calls of the store that are under way for a task: its claim by basic.get, or its settlement. */
-  #underWay = 0;
+  /** Calls in progress for one task: its claim by basic.get, or its settlement. */
+  #inProgress = 0;
   #onSettled: () => void = () => {};
-  #giveBackTimer: NodeJS.Timeout | undefined;
-
+  #releaseTimer: NodeJS.Timeout | undefined;
   constructor(options: FeederOptions) {
     this.#options = options;
     this.queue = options.queue;
@@ -68,12 +70,12 @@ export class Feeder {
     return this.#consumers;
   }
 
-  /** Tasks that are claimed, and not with a consumer yet. */
+  /** How many tasks are claimed and wait for a consumer. */
   get buffered(): number {
     return this.#buffer.length;
   }
 
-  /** Clients have tasks that they have not acknowledged. */
+  /** Whether clients have tasks that they have not acknowledged. */
   get isHolding(): boolean {
     return this.#held.size > 0;
   }
@@ -83,9 +85,9 @@ export class Feeder {
     this.#onSettled = fn;
   }
 
-  /** Nothing would be lost by leaving the store, which releases all claims. */
+  /** Whether it has no consumers and no claims, so that it can be left, which would release all claims. */
   get isIdle(): boolean {
-    const claimed = this.#held.size + this.#buffer.length + this.#underWay;
+    const claimed = this.#held.size + this.#buffer.length + this.#inProgress;
     return this.#consumers.length === 0 && claimed === 0;
   }
 
@@ -96,20 +98,20 @@ export class Feeder {
     this.pump();
   }
 
-  /** It gets no more tasks. What it holds stays with its channel. */
+  /** The consumer gets no more tasks. Its channel still holds those that it has. */
   remove(consumer: Consumer): void {
     this.#consumers = this.#consumers.filter((each) => each !== consumer);
     if (this.#consumers.length === 0) {
       this.#claiming?.abort(new Error("no consumer is left"));
-      this.#giveBack();
+      this.releaseBuffer();
     } else this.pump();
   }
 
-  /** Acknowledgements of one moment lead to one claim, for as many tasks as all of them made room for. */
+  /** Pumps later in this turn of the event loop: acknowledgements that arrive together lead to one claim. */
   pumpSoon(): void {
     if (this.#isPumpScheduled) return;
     this.#isPumpScheduled = true;
-    // Before the batch of these acknowledgements is sent to the store: the claim is part of it.
+    // This is before the batch of these acknowledgements is sent to the store, so the claim is part of it.
     process.nextTick(() => {
       this.#isPumpScheduled = false;
       this.pump();
@@ -160,12 +162,13 @@ export class Feeder {
     if (this.#claiming || this.#isStopped) return;
     const consumers = this.#consumers[0]?.isSingleActive ? this.#consumers.slice(0, 1) : this.#consumers;
     let room = 0;
-    for (const consumer of consumers) if ((room += Math.max(0, consumer.room)) >= MOST_CLAIMED) break;
+    for (const consumer of consumers) if ((room += Math.max(0, consumer.room)) >= MAX_CLAIM) break;
     const isCongested = consumers.every((consumer) => consumer.room < 0);
     const wanted = room + (isCongested ? 0 : this.#ahead) - this.#buffer.length;
-    // A full round trip for a few tasks ahead would only disturb: they are claimed when half of them are gone.
+    // If all consumers are busy, this claims only when half of the tasks claimed ahead are gone: a round trip for fewer
+    // tasks costs more than it saves.
     if (wanted <= 0 || (room === 0 && wanted * 2 < this.#ahead)) return;
-    void this.#claim(Math.min(wanted, MOST_CLAIMED));
+    void this.#claim(Math.min(wanted, MAX_CLAIM));
   }
 
   async #claim(max: number): Promise<void> {
@@ -183,7 +186,7 @@ export class Feeder {
     } finally {
       this.#claiming = undefined;
     }
-    if (this.#consumers.length === 0) this.#giveBack();
+    if (this.#consumers.length === 0) this.releaseBuffer();
     this.pump();
   }
 
@@ -192,7 +195,7 @@ export class Feeder {
     return this.#session;
   }
 
-  /** A session that was lost is joined again. Other failures are those of the store: retried after a while. */
+  /** After a failed claim: the next one joins a new session. Waits for half a second, because the store may be down. */
   async #recover(error: unknown): Promise<void> {
     const { logger } = this.#options;
     this.#session = undefined;
@@ -220,16 +223,16 @@ export class Feeder {
     held.consumer?.lost(fence, isTimeout);
   }
 
-  /** One task at once, for basic.get. */
+  /** Returns one task if there is one, for basic.get. */
   async get(): Promise<ClaimedTask | undefined> {
-    this.#underWay++;
+    this.#inProgress++;
     try {
       const task = this.#buffer.shift() ?? (await this.#getOne());
       if (!task) return undefined;
       this.#held.set(task.fence, { task, consumer: undefined, at: performance.now() });
       return task;
     } finally {
-      this.#underWay--;
+      this.#inProgress--;
     }
   }
 
@@ -246,22 +249,21 @@ export class Feeder {
     return tasks[0];
   }
 
-  /** Ends a claim. Not async: that would cost a promise for each message. */
+  /** Settles a task. Not async, because that would cost a promise for each message. */
   settle(fence: number, call: SettleCall): Promise<unknown> {
     const held = this.#held.get(fence);
     if (!held) return NOTHING_HELD;
     this.#held.delete(fence);
     const isQuick = call.kind === "ack" && performance.now() - held.at < QUICK_MS;
-    if (isQuick && this.#buffer.length === 0)
-      this.#ahead = Math.min(MOST_CLAIMED, Math.max(8, this.#ahead * 2));
-    this.#underWay++;
+    if (isQuick && this.#buffer.length === 0) this.#ahead = Math.min(MAX_CLAIM, Math.max(8, this.#ahead * 2));
+    this.#inProgress++;
     const settling = this.#options.port.settle(held.task, call);
     settling.then(this.#settled, this.#settled);
     return settling;
   }
 
   readonly #settled = (): void => {
-    this.#underWay--;
+    this.#inProgress--;
     this.#onSettled();
   };
 
@@ -269,17 +271,17 @@ export class Feeder {
     return this.#held.get(fence)?.task;
   }
 
-  /** If it comes back once more, the queue gives it up. */
+  /** Whether the task becomes a dead letter if this attempt fails. */
   isLastAttempt(fence: number): boolean {
     const task = this.#held.get(fence)?.task;
     return task !== undefined && task.attempt >= task.maxAttempts;
   }
 
-  /** Puts a task back, as a failed attempt: the queue's policy says when it may start again, and how often. */
-  async giveBack(fence: number, reason: "requeued" | "lost"): Promise<void> {
+  /** Returns a task as a failed attempt. The queue's policy says when, how often and where it is tried again. */
+  async returnTask(fence: number, reason: "requeued" | "lost"): Promise<void> {
     if (!this.#held.has(fence)) return;
-    // What was claimed behind it returns too, so that it is the next one again.
-    this.#giveBack();
+    // The tasks that were claimed after it are returned too, so that this one is the next one again.
+    this.releaseBuffer();
     await this.settle(fence, this.returnCall(reason));
   }
 
@@ -288,34 +290,30 @@ export class Feeder {
     return reason === "lost" ? { kind: "nack", error, delay: 0 } : { kind: "nack", error };
   }
 
-  /** Before a purge: what waits here is not in the queue. */
-  giveBackBuffer(): void {
-    this.#giveBack();
-  }
-
-  /** Returns what no consumer has seen, as if it had never been claimed. */
-  #giveBack(): void {
-    clearTimeout(this.#giveBackTimer);
-    this.#giveBackTimer = undefined;
+  /** Returns the buffered tasks, as if they had never been claimed. Called before a purge, which removes ready tasks. */
+  releaseBuffer(): void {
+    clearTimeout(this.#releaseTimer);
+    this.#releaseTimer = undefined;
     this.#ahead = 0;
     for (const task of this.#buffer.splice(0))
       this.#options.port.settle(task, { kind: "release", started: false }).catch(() => {});
   }
 
+  /** Releases the buffer if its first task stays there for RELEASE_AFTER_MS. */
   #watchBuffer(): void {
     const [first] = this.#buffer;
     if (!first) {
-      clearTimeout(this.#giveBackTimer);
-      this.#giveBackTimer = undefined;
+      clearTimeout(this.#releaseTimer);
+      this.#releaseTimer = undefined;
       return;
     }
-    if (this.#giveBackTimer) return;
-    this.#giveBackTimer = setTimeout(() => {
-      this.#giveBackTimer = undefined;
-      if (this.#buffer[0] === first) this.#giveBack();
+    if (this.#releaseTimer) return;
+    this.#releaseTimer = setTimeout(() => {
+      this.#releaseTimer = undefined;
+      if (this.#buffer[0] === first) this.releaseBuffer();
       else this.#watchBuffer();
-    }, GIVE_BACK_MS);
-    this.#giveBackTimer.unref();
+    }, RELEASE_AFTER_MS);
+    this.#releaseTimer.unref();
   }
 
   /** The queue was deleted. */
@@ -332,10 +330,10 @@ export class Feeder {
   stop(): void {
     this.#isStopped = true;
     this.#claiming?.abort(new Error("the server stops"));
-    this.#giveBack();
+    this.releaseBuffer();
   }
 
-  /** Leaves the store; claims that are still held are released. */
+  /** Ends the session. The store releases the claims that it still holds. */
   async leave(): Promise<void> {
     this.stop();
     const session = await this.#session?.catch(() => undefined);

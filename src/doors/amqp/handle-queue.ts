@@ -140,7 +140,7 @@ export const QUEUE_HANDLERS: Handlers = {
   "queue.purge": async (channel, { queue: given, noWait }) => {
     const { queue, record } = await findQueue(channel, nameOf(channel, given));
     const { door, port } = channel.connection;
-    door.feederOf(queue).giveBackBuffer();
+    door.feederOf(queue).releaseBuffer();
     const messageCount = await (record?.owner === null || !record ? port : door.port).purge(queue);
     channel.answer(noWait, "queue.purge-ok", { messageCount });
   },
