@@ -9,22 +9,23 @@ import { Moves, moveOf } from "./moves.ts";
 import { RecentFlow } from "./recent-flow.ts";
 import { Rounds } from "./rounds.ts";
 
-/** The state is read so often, unless reading takes long. */
+/** The time between two readings of the state. It is longer if a reading takes long. */
 const EVERY_MS = 500;
-/** Reading one queue is cheap, and a picture must not stand still on a busy machine. */
+/** The pause between two readings, as a multiple of the time that one takes. */
 const REST = 4;
-/** Cells one to one: all of a short queue, and those before the head of a long one. */
-const MOST_CELLS = 400;
+/** A queue with at most so many ready tasks shows a cell for each of them; a longer one only for its first tasks. */
+const MAX_CELLS = 400;
 const HEAD_CELLS = 64;
-const MOST_CLAIMED = 200;
-const MOST_WORKERS = 100;
+const MAX_CLAIMED = 200;
+const MAX_WORKERS = 100;
 /** How long a lost worker is shown. */
 const LOST_MS = 10_000;
-/** Of how much time the trend of the depth is. */
+/** The time over which the trend of the depth is computed. */
 const TREND_MS = 30_000;
-/** Writes that a page may be behind before it gets a gap. */
-const KEPT_WRITES = 50;
+/** How many writes a page may be behind before it gets a gap. */
+const STORED_WRITES = 50;
 
+/** What was sent to all pages at one moment: lines of JSON. */
 interface Write {
   number: number;
   lines: string[];
@@ -43,20 +44,25 @@ export class Picture {
   readonly #flow: RecentFlow;
   readonly #knee: KneePoints;
   readonly #lost = new Map<string, { at: number; worker: LiveWorker }>();
-  /** For the next write, in the order in which it happened: moves, a gap, moves after it. */
+  /** The lines of the next write, in the order of what they report: moves, a gap, moves after it. */
   #lines: string[] = [];
+  /** Events that the next gap reports as missed. */
   #missed = 0;
+  /** The workers of the last reading, by id. */
   #shown = new Map<string, LiveWorker>();
-  /** Ids that left the line since the last reading began: what is read may be older than their events. */
-  #left = new Set<string>();
-  /** Ids that left their worker since then. */
-  #letGo = new Set<string>();
+  /**
+   * Tasks that, by the events since the last reading began, have left the line, and that no worker has any more. The
+   * reading may be older than these events.
+   */
+  #leftLine = new Set<string>();
+  #leftWorker = new Set<string>();
+  /** The queue had more than MAX_CELLS ready tasks at the last reading. */
   #isLong = false;
   #depths: { at: number; ready: number }[] = [];
   #state: string | undefined;
-  /** A state that has not been written. */
-  #isNew = false;
+  #hasNewState = false;
   #writes: Write[] = [];
+  /** The number of the last write. */
   #written = 0;
 
   constructor(port: Port, tap: EventTap, queue: string, observed: readonly KneePoint[]) {
@@ -64,7 +70,7 @@ export class Picture {
     this.#port = port;
     this.#flow = new RecentFlow(this.#now);
     this.#knee = new KneePoints(observed);
-    // First the events, then the state: no move between them is missed.
+    // Listens to the events before it reads the state, so that no move in between is missed.
     this.#ends.push(
       tap.listen({ queue, event: (event) => this.#note(event), gap: (missed) => this.#gap(missed) }),
     );
@@ -82,20 +88,20 @@ export class Picture {
     return { lines, written: this.#written };
   }
 
-  /** live.ts calls it ten times a second: makes a write of what happened, for all pages. */
+  /** Makes a write of what happened since the last one, for all pages. live.ts calls it ten times a second. */
   tick(): void {
-    this.#endMoves();
-    this.#endGap();
-    if (this.#isNew) this.#lines.push(this.#state!);
-    this.#isNew = false;
+    this.#writeMoves();
+    this.#writeGap();
+    if (this.#hasNewState) this.#lines.push(this.#state!);
+    this.#hasNewState = false;
     const lines = this.#lines;
     this.#lines = [];
     if (lines.length === 0) return;
     this.#writes.push({ number: ++this.#written, lines });
-    if (this.#writes.length > KEPT_WRITES) this.#writes.shift();
+    if (this.#writes.length > STORED_WRITES) this.#writes.shift();
   }
 
-  /** The lines after a write. A page that is too far behind gets a gap and the state. */
+  /** The lines after the write with this number. A page that is too far behind gets a gap and the state. */
   after(written: number): { lines: string[]; written: number } {
     if (written === this.#written) return { lines: [], written };
     const first = this.#writes[0]!.number;
@@ -123,13 +129,14 @@ export class Picture {
       return;
     }
     const [kind, task] = move;
-    // A listed page with `added` is sorted out by the page itself; a task that came back is in the line again.
+    // These tasks are in the line now. If the reading has them too, the page gets both the task and the event, and shows
+    // the task once.
     if (kind === "added" || kind === "redriven" || kind === "lost" || kind === "released")
-      this.#left.delete(task);
-    else this.#left.add(task);
-    if (kind === "claimed") this.#letGo.delete(task);
-    else this.#letGo.add(task);
-    this.#endGap();
+      this.#leftLine.delete(task);
+    else this.#leftLine.add(task);
+    if (kind === "claimed") this.#leftWorker.delete(task);
+    else this.#leftWorker.add(task);
+    this.#writeGap();
     this.#moves.add(move);
     this.#flow.add(move, this.#now);
   }
@@ -141,18 +148,18 @@ export class Picture {
   }
 
   #gap(missed: number): void {
-    this.#endMoves();
+    this.#writeMoves();
     this.#missed += missed;
     this.#flow.forget(this.#now);
     void this.#rounds.now();
   }
 
-  #endMoves(): void {
+  #writeMoves(): void {
     const moves = this.#moves.take();
     if (moves) this.#lines.push(JSON.stringify(moves));
   }
 
-  #endGap(): void {
+  #writeGap(): void {
     if (this.#missed > 0) this.#lines.push(JSON.stringify({ type: "gap", missed: this.#missed }));
     this.#missed = 0;
   }
@@ -160,20 +167,20 @@ export class Picture {
   async #read(): Promise<void> {
     const { queue } = this;
     const readAt = this.#now;
-    this.#left = new Set();
-    this.#letGo = new Set();
+    this.#leftLine = new Set();
+    this.#leftWorker = new Set();
     const port = this.#port;
     const [stats, queues, ready, claimed, workers] = await Promise.all([
       port.stats(queue),
       port.queues({ queue }),
-      // Of a queue that was long half a second ago, only the head is read.
-      port.list({ queue, state: "ready", limit: this.#isLong ? HEAD_CELLS : MOST_CELLS }),
-      port.list({ queue, state: "claimed", limit: MOST_CLAIMED }),
+      // If the queue was long at the last reading, only its first tasks are read.
+      port.list({ queue, state: "ready", limit: this.#isLong ? HEAD_CELLS : MAX_CELLS }),
+      port.list({ queue, state: "claimed", limit: MAX_CLAIMED }),
       port.workers({ queue }),
     ]);
     const now = this.#now;
     const [known] = queues.items;
-    this.#isLong = stats.depth.ready > MOST_CELLS;
+    this.#isLong = stats.depth.ready > MAX_CELLS;
     const flow = this.#flow.rates(now);
     const done = flow?.done ?? stats.rates.donePerSecond;
     if (flow) this.#knee.observe(stats.workers, done, stats.depth.ready > 0 || done > 0, now);
@@ -186,10 +193,10 @@ export class Picture {
       stats,
       policy: known?.policy as QueueFrame["policy"],
       advice: advise(stats, workers.items),
-      line: this.#cells(ready.tasks.slice(0, this.#isLong ? HEAD_CELLS : MOST_CELLS)),
-      workers: shown.slice(0, MOST_WORKERS),
-      moreWorkers: Math.max(0, shown.length - MOST_WORKERS),
-      isRunningComplete: claimed.tasks.length < MOST_CLAIMED,
+      line: this.#cells(ready.tasks.slice(0, this.#isLong ? HEAD_CELLS : MAX_CELLS)),
+      workers: shown.slice(0, MAX_WORKERS),
+      moreWorkers: Math.max(0, shown.length - MAX_WORKERS),
+      isRunningComplete: claimed.tasks.length < MAX_CLAIMED,
       flow: flow
         ? {
             ...{ addedPerSecond: flow.added, donePerSecond: flow.done, failedPerSecond: flow.failed },
@@ -201,19 +208,19 @@ export class Picture {
       knee: this.#knee.list,
     };
     this.#state = JSON.stringify(known ? frame : { type: "noQueue", queue });
-    this.#isNew = true;
+    this.#hasNewState = true;
   }
 
   #cells(tasks: TaskRecord[]): LineCell[] {
-    return tasks.filter(({ id }) => !this.#left.has(id)).map(({ id, attempt }) => [id, attempt]);
+    return tasks.filter(({ id }) => !this.#leftLine.has(id)).map(({ id, attempt }) => [id, attempt]);
   }
 
   #describe(workers: WorkerRecord[], claimed: TaskRecord[], now: number): LiveWorker[] {
-    const running = claimed.filter(({ id }) => !this.#letGo.has(id));
-    const held = Map.groupBy(running, ({ worker }) => worker);
+    const held = claimed.filter(({ id }) => !this.#leftWorker.has(id));
+    const heldBy = Map.groupBy(held, ({ worker }) => worker);
     const live = workers.map((worker): LiveWorker => {
       const { id, name, host, pid, concurrency, claims, silentFor } = worker;
-      const running = (held.get(id) ?? [])
+      const running = (heldBy.get(id) ?? [])
         .sort((a, b) => a.startedAt! - b.startedAt!)
         .map((task) => ({ task: task.id, attempt: task.attempt, startedAt: task.startedAt! }));
       return {
