@@ -65,8 +65,11 @@ interface DefinedStage extends Stage {
 }
 
 /**
- * Stages that follow each other, each with its own queue. `In` is the input of a run, `Data` the output of the last
- * stage, and `Parted` whether the run is split into parts at that point.
+ * A pipeline: named stages, each with its own queue. A stage follows the one before it, or those that `after` names.
+ *
+ * `In` is the input of a run. `Data` is the output of the last stage, and `Parted` says whether the run is split into
+ * parts there. `Stages` has the types of all stages, `Last` is the name of the last one, and `Ends` are those that no
+ * stage follows.
  */
 export class Pipeline<
   In = unknown,
@@ -89,8 +92,8 @@ export class Pipeline<
   }
 
   /**
-   * Adds a stage, which follows the one before it, or those that `after` names. What it returns becomes `task.data` of
-   * the following ones; `each(items)` makes a part of every item.
+   * Adds a stage, which follows the one before it, or those that `after` names. What its handler returns becomes
+   * `task.data` of the stages that follow; `each(items)` makes a part of every item.
    */
   stage<Out, const Name extends string = string, const Order extends After<Stages> = undefined>(
     name: Name,
@@ -164,9 +167,9 @@ export class Pipeline<
             costFrom(given as (input: unknown) => number, input, `The cost of stage "${name}"`)
         : undefined;
     this.#stages.push({ ...stage, costOf, handler, work, queue, encode: splitOptions(rest).encodeData });
-    // checkStages: no other stage follows that one.
-    const [before] = costOf ? inputsOf(this.#stages, name) : [];
-    if (before !== undefined && costOf) this.#stage(before).queue.nextCost = { stage: name, of: costOf };
+    // checkStages refuses a cost that is a function if other stages follow the same one.
+    const [previous] = costOf ? inputsOf(this.#stages, name) : [];
+    if (previous !== undefined && costOf) this.#stage(previous).queue.nextCost = { stage: name, of: costOf };
     return this;
   }
 
@@ -200,12 +203,12 @@ export class Pipeline<
     input: Payload<In>,
     options: RunOptions = {},
   ): Promise<AddedRun<RunResult<Data, Parted, Stages, Ends>>> {
-    const task = await this.#begin(input, options);
+    const task = await this.#firstTask(input, options);
     const [, [added]] = await Promise.all([this.declare(), this.#owner.port.add([task], { tx: options.tx })]);
     return new AddedRun(this.#owner.port, this.name, added!);
   }
 
-  /** All of them or none. */
+  /** Adds several runs: all of them or none. */
   async addMany(
     inputs: Item<In>[],
     options: AddManyOptions = {},
@@ -219,7 +222,7 @@ export class Pipeline<
           throw invalid(`Run ${index} of addMany() must be { data, …options }; got ${show(input)}.`);
         const { data, ...own } = input;
         refuseTx(own, TX_OF_MANY);
-        return this.#begin(data, own);
+        return this.#firstTask(data, own);
       }),
     );
     const [, added] = await Promise.all([this.declare(), this.#owner.port.add(tasks, { tx: options.tx })]);
@@ -242,27 +245,28 @@ export class Pipeline<
     return { runs: runs.map(runInfo), next };
   }
 
-  /** Only a type: see AddTarget. */
+  /** Has no value, and only carries the type: see AddTarget. */
   "~takes"?(data: In, options?: PartOptions): void;
 
-  /** @internal Checks and encodes, and stores nothing: for `task.add`. */
+  /** @internal Checks and encodes a run for `task.add`, which stores it later. */
   async prepare(input: In, options: PartOptions = {}): Promise<NewTask> {
     refuseTx(options, TX_OF_ACK);
-    return this.#begin(input, options);
+    return this.#firstTask(input, options);
   }
 
-  async #begin(input: In, options: RunOptions): Promise<NewTask> {
+  /** The task that begins a run. */
+  async #firstTask(input: In, options: RunOptions): Promise<NewTask> {
     const rest = parseAddOptions(options, () => this.#owner.port.clock.read().wall);
     const encode: Encode = this.#stages[0]?.encode ?? ((value) => encodeJson(value, "data"));
     const data = await encode(input);
-    const run = await this.#start();
+    const run = await this.#runStart();
     const costOf = rest.cost === undefined ? this.#stages[0]?.costOf : undefined;
     const cost = costOf && { cost: costOf(JSON.parse(data)) };
     return withFirstCost({ ...rest, ...cost, queue: stageQueue(this.name, run.stages[0]!.name), data, run });
   }
 
-  /** The stages of this handle. A handle without stages uses those that another process has defined. */
-  async #start(): Promise<RunStart> {
+  /** The stages that a run begins with. If this handle has none, those that another process has defined. */
+  async #runStart(): Promise<RunStart> {
     if (this.#stages.length > 0) return { pipeline: this.name, stages: this.stages };
     const { items } = await this.#owner.port.pipelines({ name: this.name });
     const [known] = items;
@@ -281,16 +285,16 @@ export class Pipeline<
   async #sendDefinition(): Promise<void> {
     if (this.#stages.length === 0) return;
     try {
-      const [before] = await Promise.all([
+      const [previous] = await Promise.all([
         this.#owner.port.definePipeline(this.name, this.stages).catch((error: unknown) => {
           if (!isForbidden(error)) throw error;
           this.#owner.warnOnce(`${error.message} Runs that this program adds contain their own stages.`);
           return null;
         }),
-        // Queues that the token does not cover are declared by their workers.
+        // Workers declare the queues that this program's token does not cover.
         ...this.#stages.map(({ queue }) => queue.declare().catch(unlessForbidden)),
       ]);
-      if (before) this.#warnOfMissingStages(before);
+      if (previous) this.#warnOfMissingStages(previous);
     } catch (error) {
       // The next operation tries again.
       this.#defined = undefined;
@@ -299,13 +303,13 @@ export class Pipeline<
   }
 
   /** Runs that began with another definition need its stages until they end. */
-  #warnOfMissingStages(before: Stage[]): void {
-    const lacking = before.filter(({ name }) => !this.#stages.some((stage) => stage.name === name));
-    if (lacking.length === 0) return;
-    const names = lacking.map(({ name }) => `"${name}"`).join(", ");
+  #warnOfMissingStages(previous: Stage[]): void {
+    const missing = previous.filter(({ name }) => !this.#stages.some((stage) => stage.name === name));
+    if (missing.length === 0) return;
+    const names = missing.map(({ name }) => `"${name}"`).join(", ");
     this.#logger.warn(
-      `Pipeline "${this.name}" was defined before with ${names}, which this process does not have. Runs that began then ` +
-        `end on those stages: keep a worker of them until there are none left.`,
+      `Pipeline "${this.name}" was defined before with ${names}, which this process does not have. Runs that began with ` +
+        `that definition still need these stages: keep a worker of them until such runs have ended.`,
     );
   }
 
@@ -322,7 +326,7 @@ export class Pipeline<
       throw invalid(`stages must be an array of names, at least one; got ${show(names)}.`);
     const stages = [...new Set(names)].map((name) => this.#stage(name));
     const defined = this.declare();
-    // A worker that cannot start logs it.
+    // `ready` of the PipelineWorker rejects with the same error.
     defined.catch(() => {});
     const workers = stages.map((stage): [string, Worker] => [stage.name, this.#startStage(stage, options)]);
     return new PipelineWorker(new Map(workers), defined);
@@ -347,15 +351,15 @@ function unlessForbidden(error: unknown): void {
   if (!isForbidden(error)) throw error;
 }
 
-/** Another worker may still have the definition that the run began with. */
+/** Fails the attempt, because another worker may still have the definition that the run began with. */
 function joinMismatch(pipeline: string, { name, joins }: Stage, run: string): Error {
   return new Error(
-    `Stage "${name}" of pipeline "${pipeline}" ${joins ? "joins" : "does not join"} by this worker's definition, and ` +
-      `${joins ? "did not" : "did"} when run ${run} began. Keep a worker of that definition, or give the stage another name.`,
+    `Stage "${name}" of pipeline "${pipeline}" ${joins ? "joins" : "does not join"} parts in this worker's definition, but ` +
+      `${joins ? "did not" : "did"} when run ${run} began. Keep a worker with that definition, or give the stage another name.`,
   );
 }
 
-/** The handler gets an object with these fields. */
+/** The stages whose results the stage merges: the handler gets an object with a field for each. */
 function mergedBy({ after }: Pick<Stage, "after">): string {
   return Array.isArray(after) ? after.toSorted().join(", ") : "";
 }
@@ -363,12 +367,12 @@ function mergedBy({ after }: Pick<Stage, "after">): string {
 function mergeMismatch(pipeline: string, stage: Stage, run: RunPlace): Error {
   const [here, there] = [mergedBy(stage), mergedBy(run)];
   return new Error(
-    `Stage "${stage.name}" of pipeline "${pipeline}" merges ${here || "no other stages"} by this worker's definition, and ` +
-      `merged ${there || "none"} when run ${run.id} began. Keep a worker of that definition, or give the stage another name.`,
+    `Stage "${stage.name}" of pipeline "${pipeline}" merges ${here || "no other stages"} in this worker's definition, but ` +
+      `merged ${there || "none"} when run ${run.id} began. Keep a worker with that definition, or give the stage another name.`,
   );
 }
 
-/** The caller may change its list later. */
+/** Copies `after`, because the caller may change its array later. */
 function copyOf(after: unknown): NonNullable<Stage["after"]> {
   return Array.isArray(after) ? [...(after as string[])] : (after as string);
 }

@@ -286,6 +286,6 @@ describe("a pipeline in several processes", () => {
       .stage("one", (task) => task.data)
       .join("two", (task) => task.data, { maxAttempts: 1 })
       .work();
-    await expect(run.result({ timeout: "20s" })).rejects.toThrow(/joins by this worker's definition/);
+    await expect(run.result({ timeout: "20s" })).rejects.toThrow(/joins parts in this worker's definition/);
   });
 });
