@@ -10,16 +10,16 @@ import type { Prefetch } from "./prefetch.ts";
 import type { Runner } from "./runner.ts";
 
 /**
- * Keeps the slots of one worker filled: decides how many tasks to claim, claims them, and starts or gives back what it
- * got. worker.ts creates it. The rules of claiming ahead are in prefetch.ts.
+ * Keeps the slots of one worker filled: decides how many tasks to claim, claims them, and starts them or gives them
+ * back. worker.ts creates it. The rules of prefetching are in prefetch.ts.
  */
 
 /** Pause between two attempts to claim while the store is unavailable. */
 const TROUBLE_PAUSE_MS = 500;
-/** With less room than this, two claims for half each are not worth it. */
-const WORTH_HALVING = 32;
-/** Handlers that compute run for this long before other callbacks of the process get a turn. */
-const LONGEST_TURN_MS = 5;
+/** With fewer slots and prefetched tasks than this, one claim is in progress at a time. See #claimSize. */
+const MIN_FOR_TWO_CLAIMS = 32;
+/** After starting handlers for this long (they may compute), other callbacks of the process are called first. */
+const MAX_TURN_MS = 5;
 
 /** What a claimer needs from its worker. */
 export interface ClaimerParts {
@@ -48,8 +48,9 @@ export class Claimer {
   readonly #runner: Runner;
   /** Claims in progress. */
   #fetching = 0;
-  /** Slots that they may fill. */
+  /** The most tasks that these may return. */
   #expected = 0;
+  /** A claim was sent in this turn of the event loop. */
   #justFetched = false;
   /** The last claim got as many tasks as it asked for, so there are probably more. */
   #isBacklogged = false;
@@ -65,7 +66,7 @@ export class Claimer {
     this.#runner = parts.runner;
   }
 
-  /** Runs after all promise callbacks of this turn: one claim refills all slots of handlers that end together. */
+  /** Claims later in this turn of the event loop, so that one claim fills the slots of all handlers that end together. */
   scheduleFill(): void {
     if (this.#isFillScheduled) return;
     this.#isFillScheduled = true;
@@ -75,7 +76,7 @@ export class Claimer {
     });
   }
 
-  /** Handlers take longer than before: other workers may be free for what this one cannot start. */
+  /** Gives back prefetched tasks because handlers take longer than before: other workers may be free for them. */
   giveBackOverdue(): void {
     const late = this.#held.ahead.takeAfter(this.#runner.freeSlots);
     if (late.length === 0) return;
@@ -104,7 +105,7 @@ export class Claimer {
     let longestWait = 0;
     let now = start;
     while (this.#runner.freeSlots > 0 && ahead.length > 0) {
-      if (now - start > LONGEST_TURN_MS) {
+      if (now - start > MAX_TURN_MS) {
         setImmediate(() => this.scheduleFill());
         break;
       }
@@ -129,19 +130,19 @@ export class Claimer {
   }
 
   /**
-   * How many tasks one claim asks for. With a backlog two claims are in progress, each for half: the store finds one
-   * half while the other is handled, and neither waits for the other.
+   * How many tasks one claim requests. With a backlog two claims are in progress, each for half of the room: the store
+   * executes one while the tasks of the other are handled, so neither the store nor the handlers wait.
    */
   #claimSize(): number {
     const { concurrency, batch } = this.#options;
     if (batch !== null) return batch;
     const all = Math.min(concurrency + this.#prefetch.allowance, LIMITS.claimBatch);
-    return this.#isBacklogged && all >= WORTH_HALVING ? Math.ceil(all / 2) : all;
+    return this.#isBacklogged && all >= MIN_FOR_TWO_CLAIMS ? Math.ceil(all / 2) : all;
   }
 
   /**
-   * Whether a claim may wait for tasks. One that only prefetches may not: it would get a new task while another worker
-   * is free.
+   * Whether a claim may wait for tasks. A claim that only prefetches may not: it would get a new task although another
+   * worker has a free slot.
    */
   get #mayWait(): boolean {
     return !this.#prefetch.isAuto || this.#runner.freeSlots > this.#held.ahead.length + this.#expected;
@@ -158,8 +159,8 @@ export class Claimer {
   async #fetch(max: number, wait: number): Promise<void> {
     this.#fetching++;
     this.#expected += max;
-    // Two claims in one batch would return together, and stay in step from then on. So the second one waits for a later
-    // batch.
+    // Two claims in one batch would return at the same time, and so would all later ones. So the second claim is sent in
+    // a later batch.
     this.#justFetched = true;
     setImmediate(() => {
       this.#justFetched = false;
@@ -193,7 +194,7 @@ export class Claimer {
     const claimedAt = this.#now();
     const fetched = this.#held.add(tasks, policies, session, claimedAt);
     this.#prefetch.learn(policies);
-    // The worker was stopped during the claim: no handler will start.
+    // If the worker was stopped during the claim, no handler will start.
     if (stopped.aborted) this.#held.giveBack(fetched);
     else if (options.batch === null) this.#held.ahead.push(fetched);
     else if (fetched.length > 0) this.#runner.start(fetched, claimedAt);
@@ -212,7 +213,7 @@ export class Claimer {
     const { membership, logger, stopped, options } = this.#parts;
     if (stopped.aborted) return;
     if (isDibsError(error) && error.code === "CLAIM_LOST") {
-      // Two claims may learn that the session is gone. Only one of them joins again.
+      // Two claims may report that the session is gone. Only the first one joins again.
       return membership.session === session ? this.#parts.rejoin() : undefined;
     }
     if (isDibsError(error) && error.code === "OUTCOME_UNKNOWN") this.#held.answerWasLost();

@@ -12,8 +12,8 @@ import type { Prefetch } from "./prefetch.ts";
 import { type BatchHandler, type Handler, Task } from "./task.ts";
 
 /**
- * The slots of one worker: starts a handler on a task (or on a batch), counts its timeout, and settles what it answered.
- * claimer.ts starts tasks here, handle.ts knows how a handler's answer is settled.
+ * The slots of one worker: calls the handler with a task (or with a batch), ends it after its timeout, and settles the
+ * task by its answer. claimer.ts starts tasks here, and handle.ts turns an answer into a settlement.
  */
 
 /** What a worker needs from a queue. */
@@ -23,7 +23,7 @@ export interface WorkerQueue {
   declare(): Promise<void>;
   /** @internal */
   encodeResult: EncodeResult;
-  /** @internal For a stage: the cost of the next stage's task. */
+  /** @internal Only the queue of a stage has it: the cost of the next stage's task. */
   nextCost?: NextCost | undefined;
 }
 
@@ -43,14 +43,17 @@ export interface RunnerParts {
 
 export class Runner {
   readonly #parts: RunnerParts;
-  // Read several times for every task, so they are fields of their own.
+  // These are read several times for every task, so they are fields.
   readonly #concurrency: number;
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
   /** Handlers in progress. */
   #busy = 0;
-  /** Settlements that are being retried. Each occupies a slot: otherwise a full queue would slow no worker down. */
-  #repeating = 0;
+  /**
+   * Settlements that are being retried, such as an ack whose tasks do not fit into a full queue. Each occupies a slot, so
+   * that the worker slows down.
+   */
+  #retrying = 0;
   #lastEnd = 0;
 
   constructor(parts: RunnerParts) {
@@ -65,7 +68,7 @@ export class Runner {
   }
 
   get freeSlots(): number {
-    return this.#concurrency - this.#busy - this.#repeating;
+    return this.#concurrency - this.#busy - this.#retrying;
   }
 
   /** When the last handler ended. */
@@ -73,7 +76,7 @@ export class Runner {
     return this.#lastEnd;
   }
 
-  /** Calls the handler, on one task or on a batch. */
+  /** Calls the handler with one task or with a batch. */
   start(job: Held[], now: number): void {
     this.#busy++;
     for (const held of job) this.#begin(held, now);
@@ -85,7 +88,7 @@ export class Runner {
     );
   }
 
-  /** Ends no more handlers by their timeout. */
+  /** Stops the timeouts of the handlers. */
   stop(): void {
     this.#deadlines.stop();
   }
@@ -102,9 +105,9 @@ export class Runner {
       const extendedAt = this.#now();
       this.#deadlines.set(held, extendedAt + lease, extendedAt);
     };
-    // The engine counts the timeout from the claim. A task that waited long before it started gets its full time.
-    const lay = now - held.claimedAt;
-    if (lay > policy.timeout / 10) port.extend(claimed, policy.timeout).catch(() => {});
+    // The engine counts the timeout from the claim. If the task was prefetched long ago, it gets its full time here.
+    const waited = now - held.claimedAt;
+    if (waited > policy.timeout / 10) port.extend(claimed, policy.timeout).catch(() => {});
     this.#deadlines.set(held, now + policy.timeout, now);
   }
 
@@ -116,7 +119,7 @@ export class Runner {
 
   #answered(job: Held[], tasks: Task[], answer: Answer): void {
     const { options, prefetch, onFree } = this.#parts;
-    // The slot is free now. The settlements share a commit with the next claim.
+    // The slot is free before the task is settled, so that the settlement shares a commit with the next claim.
     this.#busy--;
     this.#lastEnd = this.#now();
     prefetch.handled(this.#lastEnd - job[0]!.startedAt);
@@ -150,7 +153,7 @@ export class Runner {
     pause: (ms: number) => new Promise<void>((resolve) => this.#parts.port.clock.after(ms, resolve)),
     warn: (message: string) => this.#parts.logger.warn(message),
     onTrouble: (isTrouble: boolean) => {
-      this.#repeating += isTrouble ? 1 : -1;
+      this.#retrying += isTrouble ? 1 : -1;
       if (!isTrouble) this.#parts.onFree();
     },
   };
