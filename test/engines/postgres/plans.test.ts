@@ -65,7 +65,7 @@ const UNSTEADY: [sql: RegExp, reason: string][] = [
 const SEEN: [table: string, sql: RegExp][] = [
   ["inbox", /FOR UPDATE SKIP LOCKED\s+\), passed/],
   ["inbox", /ARRAY .* queue = ANY .* FOR UPDATE NOWAIT\)/s],
-  ["claim", /settled AS \(.* word\.result/s],
+  ["claim", /settled AS \(.* success\.result/s],
   ["claim", /settled AS \(.* NULL AS result/s],
 ];
 
