@@ -111,21 +111,23 @@ test("acks in callers' transactions free their groups, and correct costs", async
   expect(more).toEqual([]);
 });
 
-test("a queue is as fast as before once a hold has ended", async () => {
+test("tasks are claimed again once a hold has ended, by itself or by unhold()", async () => {
   const { open } = await ground();
   const [here, there] = [await open(), await open()];
   const queue = here.queue<number>("work");
   await queue.addMany([{ data: 1 }, { data: 2, groupKey: "g" }, { data: 3, groupKey: "g" }]);
-  const [first] = await queue.claim();
-  await first!.hold(new Error("429"), { delay: 200 });
-  expect(await there.queue("work").claim({ max: 5 })).toEqual([]);
-  const [again] = await there.queue<number>("work").claim({ wait: "5s" });
-  expect(again!.data).toBe(1);
-  const [second] = await there.queue<number>("work").claim();
-  await second!.hold(new Error("429"), { delay: 200 });
-  expect(await queue.claim({ max: 5 })).toEqual([]);
-  const [back] = await queue.claim({ wait: "5s" });
-  expect(back!.data).toBe(2);
-  await back!.ack();
+  // Of the whole queue, as the task has no group, and then of a group.
+  for (const [data, group] of [[1], [2, "g"]] as const) {
+    const [first] = await queue.claim();
+    await first!.hold(new Error("429"), { delay: "10m" });
+    expect(await there.queue("work").claim({ max: 5 })).toEqual([]);
+    expect(await there.queue("work").unhold(group)).toBe(true);
+    const [second] = await there.queue<number>("work").claim();
+    expect(second!.data).toBe(data);
+    await second!.hold(new Error("429"), { delay: 200 });
+    const [third] = await queue.claim({ wait: "30s" });
+    expect(third!.data).toBe(data);
+    if (data === 2) await third!.ack();
+  }
   expect((await queue.claim())[0]!.data).toBe(3);
 });
