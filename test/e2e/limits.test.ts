@@ -39,26 +39,39 @@ describe.each(["a file", "PostgreSQL"])("limits on %s with workers that are kill
   });
 });
 
-/** Sixty tasks by three processes, of which two die on the way. */
+/** Tasks by three processes, of which two are killed. A process may start late, so there are tasks until then. */
 async function workAndKill(stage: Stage, policy: QueuePolicyOptions): Promise<AddedTaskHandle[]> {
   const dibs = await stage.open();
   const queue = actsOf(dibs, policy);
-  const tasks = await queue.addMany(
-    Array.from({ length: 60 }, (_, i) => ({
-      data: { do: "sleep" as const, ms: 30 },
-      groupKey: KEYS[i % KEYS.length]!,
-    })),
-  );
   const workers = await Promise.all(
     Array.from({ length: 3 }, (_, i) =>
       stage.startWorker({ policy, work: { name: `w${i}`, concurrency: 5 } }),
     ),
   );
-  for (const victim of workers.slice(1)) {
-    await victim.hearsTimes("start", 3);
-    await victim.kill();
-  }
-  await Promise.all(tasks.map((task) => task.result({ timeout: "50s" })));
+  const victims = workers.slice(1);
+  const alive = new Set(victims);
+  const finishTasks = async (): Promise<AddedTaskHandle[]> => {
+    const all: AddedTaskHandle[] = [];
+    do {
+      const tasks = await queue.addMany(
+        Array.from({ length: 60 }, (_, i) => ({
+          data: { do: "sleep" as const, ms: 30 },
+          groupKey: KEYS[i % KEYS.length]!,
+        })),
+      );
+      await Promise.all(tasks.map((task) => task.result({ timeout: "50s" })));
+      all.push(...tasks);
+    } while (alive.size > 0);
+    return all;
+  };
+  const killVictims = async (): Promise<void> => {
+    for (const victim of victims) {
+      await victim.hearsTimes("start", 3);
+      await victim.kill();
+      alive.delete(victim);
+    }
+  };
+  const [tasks] = await Promise.all([finishTasks(), killVictims()]);
   return tasks;
 }
 
