@@ -53,10 +53,12 @@ export class Desk {
   }
 
   me(): Me {
-    const { name, scopes, isAdmin, port } = this.#caller;
+    const { name, scopes, isAdmin, port, viewer } = this.#caller;
     const { facts, demo } = this.#dashboard;
     const now = Math.floor(port.clock.read().wall);
-    return { signIn: false, name, scopes, ...facts, now, demo: isAdmin && demo !== undefined };
+    // Its name says where the store is: a file, or a host and a database.
+    const store = viewer.readsAll ? facts.store : null;
+    return { signIn: false, name, scopes, ...facts, store, now, demo: isAdmin && demo !== undefined };
   }
 
   /** Refuses a queue that the caller may not read, before the stream begins. */

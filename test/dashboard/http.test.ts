@@ -29,6 +29,10 @@ test("me tells a caller without a token only that one is needed", async () => {
   expect((await callerOf(url)("GET", "v1/jobs")).status).toBe(401);
   const known = await callerOf(url, token)("GET", "v1/me");
   expect(known.body).toMatchObject({ signIn: false, name: "ada", scopes: ["read:shop.*"], demo: false });
+  // Only tokens that may read everything learn where the store is.
+  expect(known.body.store).toBeNull();
+  const all = await callerOf(url, tokens.add("eve", ["read:*"]).token)("GET", "v1/me");
+  expect(all.body.store).toBe("work.db");
 });
 
 test("a preview of a policy says what each change does, and changes nothing", async () => {

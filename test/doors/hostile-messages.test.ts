@@ -1,11 +1,16 @@
 // Messages with hostile objects, and unexpected exceptions. An exception that leaves a handler would end the server's
 // process; here it would end the test run.
 
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { openPort } from "../../src/api/open.ts";
+import { AnswerBudget } from "../../src/core/answer-budget.ts";
 import { SILENT } from "../../src/core/logger.ts";
 import type { Port } from "../../src/core/port.ts";
+import { NativeDoor } from "../../src/doors/native/door.ts";
+import { systemClock } from "../../src/engine/system-clock.ts";
 import { CLOSE, PATH } from "../../src/protocol/messages.ts";
 import { startServer } from "../server/start.ts";
 
@@ -144,6 +149,30 @@ test("an exception while a message is handled closes that connection and no othe
   expect(errors).toEqual([expect.stringContaining("unexpected failure")]);
   other.send(`{"seq":1,"ack":0,"items":[["call",1,"queues",[]]]}`);
   expect(await other.hear('["ok",1')).toContain("[]");
+});
+
+test("an exception while a hello is handled closes that connection", async () => {
+  const store = await openPort(":memory:", {});
+  const errors: string[] = [];
+  const logger = { ...SILENT, error: (message: string) => void errors.push(message) };
+  const budget = new AnswerBudget();
+  budget.client = () => {
+    throw new Error("unexpected failure");
+  };
+  const door = new NativeDoor({ clock: systemClock, logger, budget });
+  const http = createServer();
+  const admitted = { port: store, owner: "ada", ticketOf: () => "" };
+  http.on("upgrade", (request, socket, head) => door.accept(request, socket, head, admitted));
+  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+  onTestFinished(async () => {
+    door.close();
+    http.close();
+    await store.close();
+  });
+  const client = await connect(`http://127.0.0.1:${(http.address() as AddressInfo).port}`);
+  client.send(HELLO);
+  expect(await client.end()).toBe(CLOSE.failed);
+  expect(errors).toEqual([expect.stringContaining("unexpected failure")]);
 });
 
 test("a call that rejects with a value that is not an error is refused", async () => {

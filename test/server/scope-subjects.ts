@@ -168,6 +168,14 @@ export async function joinAsSelf(port: Port, subject: Subject): Promise<Subject>
 
 type HttpRequest = [method: string, path: string, body?: unknown];
 
+/** An answer without the subject's own values, so that answers on two subjects can be compared. */
+export function plain(value: unknown, { queue }: Pick<Subject, "queue">): string {
+  return (JSON.stringify(value) ?? "")
+    .replaceAll(queue, "QUEUE")
+    .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "ID")
+    .replaceAll(/\d{3,}|(?<=fence )\d+|(?<=Session )\d+|(?<=\/)\d+(?=\/)|(?<="fence\\?":)\d+/g, "N");
+}
+
 const at = encodeURIComponent;
 const ofClaim = ({ held }: Subject): string => `/v1/claims/${held.id}/${held.fence}`;
 

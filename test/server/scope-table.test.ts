@@ -9,6 +9,7 @@ import {
   joinAsSelf,
   JOINED_AS_SELF,
   makeSubject,
+  plain,
   REQUESTS,
   snapshotOf,
   type Subject,
@@ -91,13 +92,6 @@ interface Answer {
 }
 
 const isOk = ({ code }: Answer): boolean => code === "ok" || code.startsWith("2");
-
-function plain(value: unknown, { queue }: Subject): string {
-  return (JSON.stringify(value) ?? "")
-    .replaceAll(queue, "QUEUE")
-    .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "ID")
-    .replaceAll(/\d{3,}|(?<=fence )\d+|(?<=Session )\d+|(?<=\/)\d+(?=\/)/g, "N");
-}
 
 async function answerOf(call: Promise<unknown>, subject: Subject): Promise<Answer> {
   try {

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Port } from "../../core/port.ts";
 import { Assembler } from "./assembler.ts";
 import { Channel } from "./channel.ts";
-import type { Admitted, AmqpDoor } from "./door.ts";
+import type { Admitted, AmqpDoor, Kind } from "./door.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import { Intake } from "./intake.ts";
 import { capabilitiesOf, MECHANISMS, readCredentials } from "./login.ts";
@@ -98,19 +98,14 @@ export class Connection {
     return true;
   }
 
-  need(kind: "add" | "work" | "admin", queue: string): void {
-    if (!this.#admitted!.allows(kind, queue)) throw this.#refusal(queue);
-  }
-
-  needAny(kinds: readonly ("add" | "work" | "admin")[], queue: string): void {
-    if (!kinds.some((kind) => this.#admitted!.allows(kind, queue))) throw this.#refusal(queue);
-  }
-
-  #refusal(queue: string): AmqpError {
-    return new AmqpError(
-      "ACCESS_REFUSED",
-      `access to '${queue}' in vhost '${this.vhost}' refused for user '${this.user}'`,
-    );
+  /**
+   * Handlers check this before they look for what a method names: to a token without a scope there, it makes no
+   * difference whether it exists.
+   */
+  needAny(kinds: readonly Kind[], queue: string, what = `'${queue}'`): void {
+    if (kinds.some((kind) => this.#admitted!.allows(kind, queue))) return;
+    const words = `access to ${what} in vhost '${this.vhost}' refused for user '${this.user}'`;
+    throw new AmqpError("ACCESS_REFUSED", words);
   }
 
   // ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────

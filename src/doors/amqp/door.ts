@@ -22,11 +22,14 @@ import { UnusedQueues } from "./unused-queues.ts";
 import { fieldOf } from "./wire/table.ts";
 import { AmqpError } from "./wire/errors.ts";
 
+/** What a scope of a token allows. */
+export type Kind = "add" | "work" | "read" | "admin";
+
 /** A client that has logged in: its restricted port, and what it may do. */
 export interface Admitted {
   port: Port;
   owner: string;
-  allows(kind: "add" | "work" | "admin", queue: string): boolean;
+  allows(kind: Kind, queue: string): boolean;
 }
 
 export interface AmqpOptions {

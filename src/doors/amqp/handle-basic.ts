@@ -21,8 +21,7 @@ async function consume(channel: Channel, args: Args<"basic.consume">): Promise<v
     door.replies.open(channel, tag, noAck);
     return channel.answer(noWait, "basic.consume-ok", { consumerTag: tag });
   }
-  const { name, queue, record } = await findQueue(channel, nameOf(channel, args.queue));
-  connection.need("work", queue);
+  const { name, queue, record } = await findQueue(channel, nameOf(channel, args.queue), ["work"]);
   const where = `queue '${name}' in vhost '${vhost}'`;
   const field = fieldOf(readTable(args.arguments), "x-priority");
   const priority = numberOf(field) ?? 0;
@@ -86,8 +85,7 @@ export const BASIC_HANDLERS: Handlers = {
   "basic.get": async (channel, { queue: given, noAck }) => {
     const { connection, vhost, deliveries } = channel;
     const { door } = connection;
-    const { name, queue, record } = await findQueue(channel, nameOf(channel, given));
-    connection.need("work", queue);
+    const { name, queue, record } = await findQueue(channel, nameOf(channel, given), ["work"]);
     door.used(vhost, name);
     if (isQuorum(record) && isSingleActive(record))
       throw new AmqpError(

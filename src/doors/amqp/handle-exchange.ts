@@ -90,13 +90,13 @@ export const EXCHANGE_HANDLERS: Handlers = {
     const { exchange: name, type, passive, durable, autoDelete, internal, noWait } = args;
     const { connection, vhost } = channel;
     const { topology } = connection.door;
+    refuseDefault(name);
+    connection.needAny(passive ? ["add", "work", "read"] : ["add", "work"], exchangeScope(vhost, name));
     await topology.fresh();
     if (passive) {
-      refuseDefault(name);
       needExchange(channel, name);
       return channel.answer(noWait, "exchange.declare-ok", {});
     }
-    refuseDefault(name);
     const table: Table = readTable(args.arguments);
     const alternate = fieldOf(table, ALTERNATE);
     if (alternate && alternate.type !== "S")
@@ -110,7 +110,6 @@ export const EXCHANGE_HANDLERS: Handlers = {
     else {
       if (name.startsWith("amq."))
         throw new AmqpError("ACCESS_REFUSED", `exchange name '${name}' contains reserved prefix 'amq.*'`);
-      connection.needAny(["add", "work"], exchangeScope(vhost, name));
       await topology.putExchange(wanted);
     }
     channel.answer(noWait, "exchange.declare-ok", {});
@@ -118,39 +117,36 @@ export const EXCHANGE_HANDLERS: Handlers = {
   "exchange.delete": async (channel, { exchange: name, ifUnused, noWait }) => {
     const { connection, vhost } = channel;
     const { topology } = connection.door;
-    await topology.fresh();
     refuseDefault(name);
     if (name.startsWith("amq."))
       throw new AmqpError(
         "ACCESS_REFUSED",
         `deletion of system exchange '${name}' in vhost '${vhost}' not allowed`,
       );
+    connection.needAny(["add", "work"], exchangeScope(vhost, name));
+    await topology.fresh();
     const found = topology.exchange(vhost, name);
     if (found && ifUnused && found.bindings.all.size > 0)
       throw new AmqpError("PRECONDITION_FAILED", `exchange '${name}' in vhost '${vhost}' in use`);
-    if (found) {
-      connection.needAny(["add", "work"], exchangeScope(vhost, name));
-      await topology.removeExchange(vhost, name);
-    }
+    if (found) await topology.removeExchange(vhost, name);
     channel.answer(noWait, "exchange.delete-ok", {});
   },
   "exchange.bind": async (channel, { destination, source, routingKey, noWait, arguments: table }) => {
     const { connection, vhost } = channel;
+    for (const name of [source, destination]) connection.needAny(["add", "work"], exchangeScope(vhost, name));
     await connection.door.topology.fresh();
     const ends = { source, destination, to: "exchange", routingKey, arguments: table } as const;
     const binding = bindingOf(channel, ends);
     needExchange(channel, destination);
-    connection.needAny(["add", "work"], exchangeScope(vhost, destination));
     await connection.door.topology.bind(binding);
     channel.answer(noWait, "exchange.bind-ok", {});
   },
   "exchange.unbind": async (channel, { destination, source, routingKey, noWait, arguments: table }) => {
     const { connection, vhost } = channel;
+    connection.needAny(["add", "work"], exchangeScope(vhost, destination));
     await connection.door.topology.fresh();
     const ends = { source, destination, to: "exchange", routingKey, arguments: table } as const;
-    const binding = bindingOf(channel, ends);
-    connection.needAny(["add", "work"], exchangeScope(vhost, destination));
-    await connection.door.topology.unbind(binding);
+    await connection.door.topology.unbind(bindingOf(channel, ends));
     channel.answer(noWait, "exchange.unbind-ok", {});
   },
 };

@@ -1,7 +1,9 @@
+import type { Port } from "../../core/port.ts";
 import type { Channel, Handlers } from "./channel.ts";
+import type { Kind } from "./door.ts";
 import { bindingOf, refuseDefault } from "./handle-exchange.ts";
-import { generatedName, queueOf } from "./names.ts";
-import { checkSame, policyOf, readArguments } from "./queue-arguments.ts";
+import { exchangeScope, generatedName, queueOf } from "./names.ts";
+import { checkSame, policyOf, type QueueSettings, readArguments } from "./queue-arguments.ts";
 import { REPLY_TO, REPLY_TO_PREFIX } from "./replies.ts";
 import type { QueueRecord } from "./topology.ts";
 import { AmqpError } from "./wire/errors.ts";
@@ -24,11 +26,15 @@ export function nameOf(channel: Channel, given: string): string {
   return channel.lastQueue;
 }
 
-export async function findQueue(channel: Channel, name: string): Promise<Found> {
+const ANY: readonly Kind[] = ["add", "work", "read", "admin"];
+
+/** @param kinds the scopes of which the token needs one on the queue */
+export async function findQueue(channel: Channel, name: string, kinds = ANY): Promise<Found> {
   const { connection, vhost } = channel;
   const { door } = connection;
-  await door.topology.fresh();
   const queue = queueOf(vhost, name);
+  connection.needAny(kinds, queue);
+  await door.topology.fresh();
   if (!(await door.exists(queue))) {
     // It was dropped by other means: what AMQP said about it goes with it.
     if (door.topology.queue(vhost, name)) await door.topology.removeQueue(vhost, name);
@@ -59,6 +65,7 @@ async function declare(channel: Channel, args: Args<"queue.declare">): Promise<v
   const name = args.queue === "" ? generatedName("amq.gen-") : args.queue;
   const where = `queue '${name}' in vhost '${vhost}'`;
   const queue = queueOf(vhost, name);
+  connection.needAny(["add", "work"], queue);
   const before = door.topology.queue(vhost, name);
   const exists = await door.exists(queue);
   if (!exists && args.queue.startsWith("amq."))
@@ -77,7 +84,7 @@ async function declare(channel: Channel, args: Args<"queue.declare">): Promise<v
     checkSame(before.arguments, table, where);
   } else {
     const settings = readArguments(table, where, { durable, exclusive, autoDelete });
-    connection.needAny(["add", "work"], queue);
+    needDeadLetters(channel, settings);
     const owner = exclusive ? connection.id : null;
     // A queue that dibs made keeps its policy: the declaration only adds what AMQP says about it.
     await door.port.declare(queue, policyOf(settings), { create: true });
@@ -87,6 +94,32 @@ async function declare(channel: Channel, args: Args<"queue.declare">): Promise<v
   door.used(vhost, name);
   channel.lastQueue = name;
   if (!noWait) channel.send("queue.declare-ok", { queue: name, ...(await door.countsOf(queue)) });
+}
+
+/** Its owner may purge and delete an exclusive queue, whatever else it may do. */
+function isOwn({ connection, vhost }: Channel, name: string): boolean {
+  return connection.door.topology.queue(vhost, name)?.owner === connection.id;
+}
+
+function neededToRemove(channel: Channel, name: string): readonly Kind[] {
+  return isOwn(channel, name) ? ANY : ["admin"];
+}
+
+/** The token's port also writes the audit log. */
+function portToRemove(channel: Channel, name: string): Port {
+  const { connection } = channel;
+  return isOwn(channel, name) ? connection.door.port : connection.port;
+}
+
+/**
+ * Dead letters move without a client, to wherever the arguments of their queue lead. So whoever declares it needs `add`
+ * there. Without a key of the queue's own, messages name any queue by their own keys.
+ */
+function needDeadLetters({ connection, vhost }: Channel, settings: QueueSettings): void {
+  const { deadLetterExchange: exchange, deadLetterRoutingKey: key } = settings;
+  if (exchange === undefined) return;
+  if (exchange !== "") connection.needAny(["add"], exchangeScope(vhost, exchange));
+  else connection.needAny(["add"], key === undefined ? "*" : queueOf(vhost, key));
 }
 
 export const QUEUE_HANDLERS: Handlers = {
@@ -108,7 +141,9 @@ export const QUEUE_HANDLERS: Handlers = {
   "queue.bind": async (channel, { queue: given, exchange, routingKey, noWait, arguments: table }) => {
     refuseDefault(exchange);
     const name = nameOf(channel, given);
-    const { queue } = await findQueue(channel, name);
+    // The queue gets what others publish to the exchange.
+    channel.connection.needAny(["add", "work"], exchangeScope(channel.vhost, exchange));
+    await findQueue(channel, name, ["add", "work"]);
     // With an empty name and key, the key is the queue's name.
     const key = given === "" && routingKey === "" ? name : routingKey;
     const ends = {
@@ -119,7 +154,6 @@ export const QUEUE_HANDLERS: Handlers = {
       arguments: table,
     } as const;
     const binding = bindingOf(channel, ends);
-    channel.connection.needAny(["add", "work"], queue);
     await channel.connection.door.topology.bind(binding);
     channel.answer(noWait, "queue.bind-ok", {});
   },
@@ -127,21 +161,22 @@ export const QUEUE_HANDLERS: Handlers = {
     refuseDefault(exchange);
     const { connection, vhost } = channel;
     const { topology } = connection.door;
-    await topology.fresh();
     const name = nameOf(channel, given);
+    connection.needAny(["add", "work"], queueOf(vhost, name));
+    await topology.fresh();
     checkOwner(channel, name, topology.queue(vhost, name));
     const key = given === "" && routingKey === "" ? name : routingKey;
     const ends = { vhost, source: exchange, destination: name, to: "queue", routingKey: key } as const;
-    connection.needAny(["add", "work"], queueOf(vhost, name));
     // Nothing to remove is no error.
     await topology.unbind({ ...ends, arguments: readTable(table) });
     channel.send("queue.unbind-ok", {});
   },
   "queue.purge": async (channel, { queue: given, noWait }) => {
-    const { queue, record } = await findQueue(channel, nameOf(channel, given));
-    const { door, port } = channel.connection;
+    const name = nameOf(channel, given);
+    const { queue } = await findQueue(channel, name, neededToRemove(channel, name));
+    const { door } = channel.connection;
     door.feederOf(queue).releaseBuffer();
-    const messageCount = await (record?.owner === null || !record ? port : door.port).purge(queue);
+    const messageCount = await portToRemove(channel, name).purge(queue);
     channel.answer(noWait, "queue.purge-ok", { messageCount });
   },
   "queue.delete": async (channel, { queue: given, ifUnused, ifEmpty, noWait }) => {
@@ -150,7 +185,7 @@ export const QUEUE_HANDLERS: Handlers = {
     const name = nameOf(channel, given);
     let found: Found;
     try {
-      found = await findQueue(channel, name);
+      found = await findQueue(channel, name, neededToRemove(channel, name));
     } catch (error) {
       if (error instanceof AmqpError && error.code === 404)
         return channel.answer(noWait, "queue.delete-ok", { messageCount: 0 });
@@ -160,9 +195,7 @@ export const QUEUE_HANDLERS: Handlers = {
     const where = `queue '${name}' in vhost '${vhost}'`;
     if (ifUnused && consumerCount > 0) throw new AmqpError("PRECONDITION_FAILED", `${where} in use`);
     if (ifEmpty && messageCount > 0) throw new AmqpError("PRECONDITION_FAILED", `${where} not empty`);
-    // Its owner may delete an exclusive queue, whatever else it may do.
-    const isOwn = found.record !== undefined && found.record.owner === connection.id;
-    await door.removeQueue(vhost, name, isOwn ? door.port : connection.port);
+    await door.removeQueue(vhost, name, portToRemove(channel, name));
     channel.answer(noWait, "queue.delete-ok", { messageCount });
   },
 };

@@ -224,6 +224,7 @@ export class Publisher {
       this.#unroutable(published);
       return [];
     }
+    this.#checkKeys(published);
     const { exchange } = message;
     if (exchange !== "" && !connection.door.topology.exchange(this.#channel.vhost, exchange))
       throw new AmqpError("NOT_FOUND", `no exchange '${exchange}' in vhost '${this.#channel.vhost}'`);
@@ -232,12 +233,19 @@ export class Publisher {
     return tasks;
   }
 
-  /** One for each queue that the message reaches. */
+  /** To the default exchange, keys are names of queues: of those that do not exist, too, so that it reveals nothing. */
+  #checkKeys({ message, read }: Published): void {
+    if (message.exchange !== "") return;
+    const { connection, vhost } = this.#channel;
+    for (const name of keysOf(message, read)) connection.needAny(["add"], queueOf(vhost, name));
+  }
+
+  /** One for each queue that the message reaches. The publisher may not know which queues an exchange leads to. */
   #tasksOf(published: Published, reached = this.#queuesOf(published)): NewTask[] {
     const { connection, vhost } = this.#channel;
     const { message, read } = this.#withReplyTo(published);
     return reached.map((name) => {
-      connection.need("add", queueOf(vhost, name));
+      connection.needAny(["add"], queueOf(vhost, name), `a queue of exchange '${message.exchange}'`);
       return queueTask(connection.door, vhost, name, message, read);
     });
   }
@@ -249,7 +257,7 @@ export class Publisher {
     const headers = read.headers ?? [];
     if (exchange === "" && headers.length === 0)
       return connection.door.hasQueue(vhost, routingKey) ? [routingKey] : [];
-    const keys = [routingKey, ...keysIn(headers, "CC"), ...keysIn(headers, "BCC")];
+    const keys = keysOf(message, read);
     if (exchange === "") return [...new Set(keys)].filter((name) => connection.door.hasQueue(vhost, name));
     const from = topology.exchange(vhost, exchange);
     return from ? route((name) => topology.exchange(vhost, name), from, keys, headers) : [];
@@ -320,9 +328,12 @@ function keysToDefault(batch: readonly Published[]): Set<string> {
   const keys = new Set<string>();
   for (const { message, read } of batch) {
     if (message.exchange !== "") continue;
-    keys.add(message.routingKey);
-    if (read.headers)
-      for (const key of [...keysIn(read.headers, "CC"), ...keysIn(read.headers, "BCC")]) keys.add(key);
+    for (const key of keysOf(message, read)) keys.add(key);
   }
   return keys;
+}
+
+function keysOf({ routingKey }: Message, { headers }: Properties): string[] {
+  if (!headers?.length) return [routingKey];
+  return [routingKey, ...keysIn(headers, "CC"), ...keysIn(headers, "BCC")];
 }

@@ -45,9 +45,10 @@ export class RawClient {
     routingKey: string,
     body: string,
     properties: Uint8Array = Buffer.from([0, 0]),
+    exchange = "",
   ): void {
     this.#writer.method(channel, "basic.publish", {
-      ...{ exchange: "", routingKey, mandatory: false, immediate: false },
+      ...{ exchange, routingKey, mandatory: false, immediate: false },
     });
     this.#writer.content(channel, properties, Buffer.from(body), 131_072);
     this.socket.write(this.#writer.take());
@@ -94,8 +95,8 @@ export class RawClient {
     });
   }
 
-  async open(): Promise<void> {
-    await this.logIn();
+  async open(user?: string, password?: string): Promise<void> {
+    await this.logIn(user, password);
     await this.expect("connection.tune");
     this.send(0, "connection.tune-ok", { channelMax: 2_047, frameMax: 131_072, heartbeat: 0 });
     this.send(0, "connection.open", { vhost: "/" });
