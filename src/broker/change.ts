@@ -5,7 +5,8 @@ import { LIMITS } from "../core/limits.ts";
 import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
 import type { ChangeOutcome } from "../core/port.ts";
 import { show } from "../core/show.ts";
-import { checkBody, checkTaskId } from "./check.ts";
+import { checkBody } from "../core/additions.ts";
+import { checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
 
 /** Changes a task that no worker has, or runs one again that has ended. */

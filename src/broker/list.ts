@@ -9,7 +9,8 @@ import type { TaskMatch } from "../core/task-match.ts";
 import { END_STATES, PENDING_STATES, type TaskRecord, type TaskState } from "../core/task.ts";
 import { BOUNDS } from "../engine/bounds.ts";
 import type { ListRequest } from "../engine/engine.ts";
-import { checkFilter, checkHeaders } from "./check.ts";
+import { checkHeaders } from "../core/additions.ts";
+import { checkFilter } from "./check.ts";
 import type { Context } from "./context.ts";
 
 /** Lists of tasks: of one state, or of all states one after the other. */

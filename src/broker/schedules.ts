@@ -20,7 +20,8 @@ import {
 import { show } from "../core/show.ts";
 import type { AddedTask, NewTask } from "../core/task.ts";
 import { add } from "./add.ts";
-import { checkPage, checkTasks } from "./check.ts";
+import { checkTasks } from "../core/additions.ts";
+import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 import { findDocument, listDocuments } from "./documents.ts";
 

@@ -14,7 +14,8 @@ import { checkNextCosts } from "../core/stage-cost.ts";
 import { refusal } from "../core/verification.ts";
 import type { Settlement } from "../engine/settlement.ts";
 import { expectTasks, withStoredKeys } from "./add.ts";
-import { checkAdditions, checkBody, checkClaim, clipError } from "./check.ts";
+import { checkAdditions, checkBody } from "../core/additions.ts";
+import { checkClaim, clipError } from "./check.ts";
 import type { Context } from "./context.ts";
 
 /** An ack is the most frequent settlement: it costs no promise besides the engine's. */

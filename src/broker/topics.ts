@@ -4,7 +4,8 @@ import type { Paged, PageQuery } from "../core/page.ts";
 import type { AddedTask, NewMessage, SubscriptionRecord } from "../core/task.ts";
 import { checkTopic, subscriptionQueue } from "../core/topic.ts";
 import { expectTasks } from "./add.ts";
-import { checkMessage, checkPage } from "./check.ts";
+import { checkMessage } from "../core/additions.ts";
+import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 import { declareQueue, drop } from "./queues.ts";
 

@@ -1,3 +1,4 @@
+import { checkAddition } from "../core/additions.ts";
 import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { type Each, isEach } from "../core/each.ts";
@@ -298,7 +299,10 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     if (typeof queue?.prepare !== "function") {
       throw invalid(`task.add() takes a queue handle first, as in task.add(dibs.queue("next"), data).`);
     }
-    await this.#bufferUntilAck({ prepared: queue.prepare(data, options), declare: () => queue.declare() });
+    await this.#bufferUntilAck({
+      prepared: checked(queue.prepare(data, options)),
+      declare: () => queue.declare(),
+    });
   }
 
   /** Publishes when this one is acked: both commit together, or neither does. */
@@ -313,7 +317,10 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
         `task.publish() takes a topic handle first, as in task.publish(dibs.topic("a.b"), data).`,
       );
     }
-    await this.#bufferUntilAck({ prepared: topic.prepareMessage(data, options), declare: async () => {} });
+    await this.#bufferUntilAck({
+      prepared: checked(topic.prepareMessage(data, options)),
+      declare: async () => {},
+    });
   }
 
   /** Adds to the set synchronously: a handler may return without awaiting this. */
@@ -371,6 +378,13 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 interface PendingAdd {
   prepared: Promise<Addition>;
   declare: () => Promise<void>;
+}
+
+/** A bad value is refused when it is given, and not when the handler has done its work. */
+async function checked(prepared: Promise<Addition>): Promise<Addition> {
+  const addition = await prepared;
+  checkAddition(addition);
+  return addition;
 }
 
 export function encodeAsJson(result: unknown): string | null {

@@ -74,6 +74,13 @@ describe("a program's socket", () => {
     ["a body that is not JSON", `call("POST", "/extend")`, 400, "not JSON"],
     ["a wrong duration", `call("POST", "/extend", { lease: "soon" })`, 400, "duration"],
     ["an unknown option", `call("POST", "/add", { queue: "q", prio: 1 })`, 400, "prio"],
+    [
+      "a value out of range",
+      `call("POST", "/add", { queue: "q", priority: 5000 })`,
+      400,
+      "from -1000 to 1000",
+    ],
+    ["a queue with a bad name", `call("POST", "/add", { queue: "no name!" })`, 400, "queue name"],
     ["an add without a queue", `call("POST", "/add", {})`, 400, "queue"],
   ])("%s is refused", async (_, code, status, message) => {
     const { queue } = await workWith("", { command: script(`return ${code};`) });
