@@ -16,6 +16,8 @@ export class ProgramReport {
   isEmpty = false;
   /** Ctrl-C. */
   isInterrupted = false;
+  /** Fences of tasks whose program succeeded, and whose success is not stored yet. */
+  readonly #succeeded = new Set<number>();
   /** Begun lines of standard error, by fence. */
   readonly #lines = new Map<number, { decoder: StringDecoder; begun: string }>();
 
@@ -23,10 +25,11 @@ export class ProgramReport {
     this.#json = json;
   }
 
+  /** A program has ended. If it succeeded, stored() or refused() follows. */
   ended(task: Task, ended: Ended): void {
     const { id, queue, attempt } = task;
     const isDone = ended.code === PROGRAM_EXIT.done && !task.signal.aborted;
-    if (isDone) this.#done++;
+    if (isDone) this.#succeeded.add(task.fence);
     else this.#failed++;
     this.#endLines(task);
     if (this.#json) {
@@ -34,9 +37,23 @@ export class ProgramReport {
       const bytes = { outputBytes: output.bytes, errorBytes: errors.bytes };
       printJson({ id, queue, attempt, code, signal, isAborted: task.signal.aborted, ...bytes });
     } else if (!isDone) {
-      const why = task.signal.aborted ? (task.signal.reason as Error).message : lastLine(reasonOf(ended));
-      say(`dibs: task ${id} of ${queue}, attempt ${showAttempt(attempt, task.maxAttempts)}: ${why}`);
+      sayFailed(
+        task,
+        task.signal.aborted ? (task.signal.reason as Error).message : lastLine(reasonOf(ended)),
+      );
     }
+  }
+
+  /** The success of a program is in the store. */
+  stored(task: Task): void {
+    if (this.#succeeded.delete(task.fence)) this.#done++;
+  }
+
+  /** The attempt failed although its program may have succeeded: a task that it added was refused, or its claim is lost. */
+  refused(task: Task, error: unknown): void {
+    if (!this.#succeeded.delete(task.fence)) return;
+    this.#failed++;
+    sayFailed(task, `the program succeeded, but ${(error as Error).message}`);
   }
 
   /** Prints whole lines, with the end of the task's id before each. */
@@ -56,6 +73,8 @@ export class ProgramReport {
 
   /** The last message, and the exit code of --once. */
   end({ once = false, json = false }: { once?: boolean; json?: boolean }): void {
+    // Cancelled or taken back while its success was on the way to the store.
+    this.#failed += this.#succeeded.size;
     if (once && process.exitCode === undefined) {
       if (this.isEmpty) process.exitCode = EXIT["no task"];
       else if (this.#failed > 0) process.exitCode = EXIT["task failed"];
@@ -65,6 +84,10 @@ export class ProgramReport {
     if (this.isEmpty) say("dibs: no task came.");
     else if (!once) say(`dibs: ${count(this.#done, "task")} done, ${this.#failed} failed.`);
   }
+}
+
+function sayFailed({ id, queue, attempt, maxAttempts }: Task, why: string): void {
+  say(`dibs: task ${id} of ${queue}, attempt ${showAttempt(attempt, maxAttempts)}: ${why}`);
 }
 
 const LONGEST_LINE = 64 * 1024;

@@ -65,6 +65,21 @@ describe("a program as a worker", () => {
     expect(next.tasks).toMatchObject([{ data: { n: 1 }, priority: 3 }]);
   });
 
+  test("a program that succeeded has failed if a task that it added is refused", async () => {
+    const folder = makeFolder();
+    const store = await openIn(folder);
+    await store.queue("small", { maxPayload: 10 }).ready;
+    const task = await store.queue("work", { maxAttempts: 1 }).add(1);
+    const add = `curl -sS --fail-with-body --unix-socket "$DIBS_SOCKET" http://task/add -d`;
+    const script = `${add} '{"queue": "small", "data": "much more than ten bytes"}'`;
+    const worked = await dibs(folder, ["work", "work", "--once", "--", "sh", "-c", script]);
+    expect(worked).toMatchObject({
+      ...{ code: EXIT["task failed"], stdout: "" },
+      stderr: expect.stringMatching(/attempt 1 of 1: the program succeeded, but The payload has 26 bytes/),
+    });
+    expect(await task.info()).toMatchObject({ state: "dead" });
+  });
+
   test("dibs task outside of a program says where it works", async () => {
     const { code, stderr } = await dibs(makeFolder(), ["task", "extend", "1m"]);
     expect(code).toBe(EXIT.usage);

@@ -69,7 +69,9 @@ async function run(words: string[], flags: Flags): Promise<void> {
     },
   });
   const { once, name, order, concurrency, prefetch } = flags;
-  const options = { name, order, ...(once ? { limit: 1 } : { concurrency, prefetch }) };
+  const refused = (task: Task, error: unknown): void => report.refused(task, error);
+  const on = { done: (task: Task) => report.stored(task), failed: refused, dead: refused };
+  const options = { name, order, on, ...(once ? { limit: 1 } : { concurrency, prefetch }) };
   const handles = [...new Set(queues)].map((queue) => dibs.queue(queue));
   const handler = (task: Task): unknown => programs.handle(task, worker.id);
   // The report says more about a failure than the worker's log.
