@@ -14,10 +14,14 @@ export interface Column<Row> {
   isCut?: boolean;
   /** Left out if no row has something here. */
   isOptional?: boolean;
+  /** Left out if the table is wider than the terminal: first the column with the lowest number. */
+  dropsAt?: number;
 }
 
 const GAP = 2;
 const NARROWEST = 12;
+/** Columns are left out before the cut one gets narrower than this. */
+const READABLE = 16;
 
 export function printTable<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): void {
   for (const line of formatTable(rows, columns, process.stdout.isTTY ? process.stdout.columns : undefined))
@@ -30,14 +34,13 @@ export function formatTable<Row>(
   given: readonly Column<Row>[],
   width?: number,
 ): string[] {
-  const columns = given.filter(({ isOptional, cell }) => !isOptional || rows.some((row) => cell(row) !== ""));
+  const filled = given.filter(({ isOptional, cell }) => !isOptional || rows.some((row) => cell(row) !== ""));
+  const columns = width === undefined ? filled : fitting(rows, filled, width);
   const cells = rows.map((row) => columns.map(({ cell }) => escapeControls(String(cell(row)))));
   const isNumber = columns.map(
     (column) => column.isNumber ?? rows.some((row) => typeof column.cell(row) === "number"),
   );
-  const widths = columns.map(({ head }, at) =>
-    cells.reduce((most, row) => Math.max(most, widthOf(row[at]!)), head.length),
-  );
+  const widths = columns.map((column) => widthOfColumn(rows, column));
   const cut = columns.findIndex(({ isCut }) => isCut);
   if (width !== undefined && cut >= 0) {
     const total = widths.reduce((sum, each) => sum + each + GAP, -GAP);
@@ -58,4 +61,32 @@ export function formatTable<Row>(
     () => "faint",
   );
   return [head, ...cells.map((row, index) => lineOf(row, (at) => columns[at]!.colour?.(rows[index]!)))];
+}
+
+function widthOfColumn<Row>(rows: readonly Row[], { head, cell }: Column<Row>): number {
+  return rows.reduce((most, row) => Math.max(most, widthOf(escapeControls(String(cell(row))))), head.length);
+}
+
+/** Without the columns that a table of this width has no room for. */
+function fitting<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  width: number,
+): readonly Column<Row>[] {
+  const leastOf = (column: Column<Row>): number => {
+    const natural = widthOfColumn(rows, column);
+    return column.isCut ? Math.min(READABLE, natural) : natural;
+  };
+  let total = columns.reduce((sum, column) => sum + leastOf(column) + GAP, -GAP);
+  const dropped = new Set<Column<Row>>();
+  for (const column of columns.filter((each) => each.dropsAt !== undefined).toSorted(byDrop)) {
+    if (total <= width) break;
+    dropped.add(column);
+    total -= leastOf(column) + GAP;
+  }
+  return columns.filter((column) => !dropped.has(column));
+}
+
+function byDrop(one: { dropsAt?: number }, other: { dropsAt?: number }): number {
+  return one.dropsAt! - other.dropsAt!;
 }

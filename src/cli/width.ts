@@ -27,6 +27,29 @@ export function clipTo(text: string, width: number): string {
   return `${shown}…`;
 }
 
+// oxlint-disable-next-line no-control-regex -- what starts and ends a colour begins with an escape
+const COLOUR = /(\u001b\[\d*m)/;
+
+/** As clipTo(), for text with colours: they take no columns, and the last one ends. */
+export function clipPainted(line: string, width: number): string {
+  const parts = line.split(COLOUR);
+  if (parts.length === 1) return clipTo(line, width);
+  const isColour = (at: number): boolean => at % 2 === 1;
+  if (parts.reduce((sum, part, at) => sum + (isColour(at) ? 0 : widthOf(part)), 0) <= width) return line;
+  let shown = "";
+  let left = width;
+  for (const [at, part] of parts.entries()) {
+    if (isColour(at)) shown += part;
+    else if (left > 0) {
+      // If it fills the line to the end, something is missing after it.
+      const clipped = widthOf(part) < left ? part : clipTo(`${part} `, left);
+      shown += clipped;
+      left -= widthOf(clipped);
+    }
+  }
+  return shown;
+}
+
 function signWidth(sign: string): number {
   if (COMBINING.test(sign)) return 0;
   return WIDE.test(sign) ? 2 : 1;

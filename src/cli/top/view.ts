@@ -6,7 +6,7 @@ import { describeHeldBack } from "../commands/queues.ts";
 import { formatAge, formatDuration, formatRate } from "../human.ts";
 import { paint } from "../output.ts";
 import { type Column, formatTable } from "../table.ts";
-import { clipTo } from "../width.ts";
+import { clipPainted, clipTo } from "../width.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** The lines of `dibs top`, from a snapshot and what the person has selected. Pure: the screen writes them. */
@@ -31,7 +31,9 @@ export function draw(snapshot: Snapshot | null, view: View, { columns, rows }: S
   if (view.message !== null) foot.unshift(paint("amber", clipTo(escapeControls(view.message), columns)));
   const body = snapshot === null ? ["…"] : bodyOf(snapshot, view, columns, rows - head.length - foot.length);
   const room = Math.max(1, rows - head.length - foot.length);
-  return [...head, ...body.slice(0, room), ...foot].slice(0, rows);
+  const lines = [...head, ...body.slice(0, room), ...foot].slice(0, rows);
+  // A longer line would take two rows, and push the first ones out of the screen.
+  return lines.map((line) => clipPainted(line, columns));
 }
 
 function title(snapshot: Snapshot | null, { open, address }: View): string {
@@ -59,7 +61,7 @@ function bodyOf(snapshot: Snapshot, view: View, columns: number, rows: number): 
     3,
     Math.min(queues.length + 1, rows - Math.min(workers.length + 1, Math.floor(rows / 2))),
   );
-  const [head, ...lines] = formatTable(queues, QUEUE_COLUMNS, columns - 2);
+  const [head, ...lines] = formatTable(queues, columnsFor(columns), columns - 2);
   const from = Math.max(0, Math.min(view.selected - room + 2, lines.length - room + 1));
   const marked = lines.map((line, index) =>
     index === view.selected ? `${paint("accent", "▸")} ${line}` : `  ${line}`,
@@ -67,40 +69,65 @@ function bodyOf(snapshot: Snapshot, view: View, columns: number, rows: number): 
   return [`  ${head!}`, ...marked.slice(from, from + room - 1), "", ...workers];
 }
 
+/** Cells of the strip. In a narrow terminal, it makes room for figures. */
 const STRIP = 20;
+const NARROW_STRIP = 8;
+const NARROW = 100;
 
 /** The head of the line is on the left: what is claimed, then what is ready. One cell is one task, until it is full. */
-export function strip({ depth, paused }: QueueStats): string {
-  const claimed = Math.min(depth.claimed, STRIP);
-  const ready = Math.min(depth.ready + depth.waiting, STRIP - claimed);
-  const rest = "·".repeat(STRIP - claimed - ready);
+function strip({ depth, paused }: QueueStats, cells: number): string {
+  const claimed = Math.min(depth.claimed, cells);
+  const ready = Math.min(depth.ready + depth.waiting, cells - claimed);
+  const rest = "·".repeat(cells - claimed - ready);
   return `${"▣".repeat(claimed)}${(paused ? "▨" : "■").repeat(ready)}${rest}`;
 }
 
-export const QUEUE_COLUMNS: readonly Column<QueueStats>[] = [
-  { head: "QUEUE", cell: ({ queue, paused }) => (paused ? `${queue} (paused)` : queue) },
-  { head: "LINE", cell: strip, colour: ({ paused }) => (paused ? "amber" : "accent") },
-  { head: "READY", cell: ({ depth }) => depth.ready },
-  { head: "CLAIMED", cell: ({ depth }) => depth.claimed },
-  { head: "LATER", cell: ({ depth }) => depth.waiting + depth.scheduled + depth.parked + depth.verifying },
-  {
-    head: "DEAD",
-    cell: ({ depth }) => depth.dead,
-    colour: ({ depth }) => (depth.dead > 0 ? "red" : "faint"),
-  },
-  { head: "IN/S", cell: ({ rates }) => formatRate(rates.addedPerSecond), isNumber: true },
-  { head: "OUT/S", cell: ({ rates }) => formatRate(rates.donePerSecond), isNumber: true },
-  { head: "OLDEST", cell: ({ oldestAge }) => (oldestAge === null ? "" : formatDuration(oldestAge)) },
-  { head: "WORKERS", cell: ({ workers }) => workers },
-  // Beyond this many workers, more of them add nothing.
-  { head: "KNEE", cell: kneeOf, isNumber: true },
-  {
-    head: "HELD BACK",
-    cell: ({ heldBack }) => describeHeldBack(heldBack),
-    colour: () => "amber",
-    isOptional: true,
-  },
-];
+export const QUEUE_COLUMNS = queueColumns(STRIP);
+
+function queueColumns(cells: number): readonly Column<QueueStats>[] {
+  return [
+    { head: "QUEUE", cell: ({ queue, paused }) => (paused ? `${queue} (paused)` : queue), isCut: true },
+    {
+      head: "LINE",
+      cell: (stats) => strip(stats, cells),
+      dropsAt: 5,
+      colour: ({ paused }) => (paused ? "amber" : "accent"),
+    },
+    { head: "READY", cell: ({ depth }) => depth.ready },
+    { head: "CLAIMED", cell: ({ depth }) => depth.claimed, dropsAt: 6 },
+    {
+      head: "LATER",
+      cell: ({ depth }) => depth.waiting + depth.scheduled + depth.parked + depth.verifying,
+      dropsAt: 1,
+    },
+    {
+      head: "DEAD",
+      cell: ({ depth }) => depth.dead,
+      dropsAt: 3,
+      colour: ({ depth }) => (depth.dead > 0 ? "red" : "faint"),
+    },
+    { head: "IN/S", cell: ({ rates }) => formatRate(rates.addedPerSecond), isNumber: true, dropsAt: 8 },
+    { head: "OUT/S", cell: ({ rates }) => formatRate(rates.donePerSecond), isNumber: true, dropsAt: 9 },
+    {
+      head: "OLDEST",
+      cell: ({ oldestAge }) => (oldestAge === null ? "" : formatDuration(oldestAge)),
+      dropsAt: 2,
+    },
+    { head: "WORKERS", cell: ({ workers }) => workers, dropsAt: 4 },
+    // Beyond this many workers, more of them add nothing.
+    { head: "KNEE", cell: kneeOf, isNumber: true, dropsAt: 7 },
+    {
+      head: "HELD BACK",
+      cell: ({ heldBack }) => describeHeldBack(heldBack),
+      colour: () => "amber",
+      isOptional: true,
+    },
+  ];
+}
+
+function columnsFor(width: number): readonly Column<QueueStats>[] {
+  return width < NARROW ? queueColumns(NARROW_STRIP) : QUEUE_COLUMNS;
+}
 
 function kneeOf({ advice: { knee } }: QueueStats): string {
   return knee.workers === null ? "" : formatRate(knee.workers);
@@ -117,8 +144,8 @@ interface WorkerRow {
 export const WORKER_COLUMNS: readonly Column<WorkerRow>[] = [
   { head: "WORKER", cell: ({ name }) => name },
   { head: "CLAIMS", cell: ({ claims }) => claims },
-  { head: "OF", cell: ({ concurrency }) => concurrency },
-  { head: "QUEUES", cell: ({ queues }) => queues },
+  { head: "OF", cell: ({ concurrency }) => concurrency, dropsAt: 2 },
+  { head: "QUEUES", cell: ({ queues }) => queues, dropsAt: 1 },
   { head: "RUNS", cell: ({ runs }) => runs, isCut: true },
 ];
 
@@ -160,7 +187,14 @@ function queueLines(stats: QueueStats, { running }: Snapshot, columns: number): 
   const summary = stats.advice.summary.map((sentence) => clipTo(escapeControls(sentence), columns));
   const now =
     tasks.length === 0 ? [paint("faint", "Nothing runs.")] : formatTable(tasks, TASK_COLUMNS, columns);
-  return [...formatTable([stats], QUEUE_COLUMNS, columns), "", ...summary, ...kneeLines(stats), "", ...now];
+  return [
+    ...formatTable([stats], columnsFor(columns), columns),
+    "",
+    ...summary,
+    ...kneeLines(stats),
+    "",
+    ...now,
+  ];
 }
 
 function kneeLines({ advice: { knee } }: QueueStats): string[] {
