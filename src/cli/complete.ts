@@ -24,6 +24,8 @@ async function candidates([first, ...rest]: readonly string[], typed: string): P
   const verb = VERBS.find(({ name }) => name === first);
   if (!verb) return [];
   const { command, words } = descend(await loadVerb(verb), rest);
+  // What follows is a program: the shell offers files.
+  if (words.includes("--")) return [];
   const option = optionNamed(command, words.at(-1));
   if (option && takesValue(option)) return option.argChoices ?? [];
   if (typed.startsWith("-")) return [...command.options.flatMap(({ long }) => long ?? []), "--help"];

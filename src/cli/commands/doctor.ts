@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { kindOf, withoutSecrets } from "../../core/address.ts";
+import { type AddressKind, kindOf, withoutSecrets } from "../../core/address.ts";
 import { escapeControls } from "../../core/show.ts";
 import { filePathOf } from "../../engine/real-file.ts";
 import { checkFile } from "../doctor/file.ts";
@@ -17,18 +17,9 @@ async function run(flags: StoreFlags): Promise<void> {
   const address = addressOf(flags.url);
   const shown = withoutSecrets(address);
   const kind = kindOf(address);
-  const checks: Finding[] = checkMachine(shown, flags.url);
-  if (kind === "file") checks.push(...checkFile(filePathOf(address)));
-  if (kind === "postgres")
-    checks.push(
-      ...(await attempt("postgres", () =>
-        import("../doctor/postgres.ts").then(({ checkPostgres }) => checkPostgres(address)),
-      )),
-    );
-  if (kind === "server")
-    checks.push(...(await import("../doctor/server.ts").then(({ checkServer }) => checkServer(address))));
-  // If the store cannot be reached, opening it would only say the same again.
-  if (!checks.some(({ status }) => status === "problem")) checks.push(...(await checkStore(flags)));
+  const around = await checkAround(kind, address);
+  const checks: Finding[] = [...checkMachine(shown, flags.url), ...around];
+  if (!around.some(isUnreachable)) checks.push(...(await checkStore(flags)));
   const problems = checks.filter(({ status }) => status === "problem").length;
   if (problems > 0) process.exitCode = EXIT.failed;
   if (flags.json) return printJson({ address: shown, checks });
@@ -37,23 +28,35 @@ async function run(flags: StoreFlags): Promise<void> {
   say(problems + warnings === 0 ? "Nothing is wrong." : `Problems: ${problems}, warnings: ${warnings}.`);
 }
 
-/** Opens it as a client does, which checks its version, and looks at what is in it. */
-async function checkStore(flags: StoreFlags): Promise<Finding[]> {
-  return attempt("store", () =>
-    useStore(flags, async (dibs) => {
-      const { checkQueues } = await import("../doctor/queues.ts");
-      return [ok("store", "It can be opened, and its version is right."), ...(await checkQueues(dibs))];
-    }),
-  );
+/** What is around the store: its file, its database server, or the dibs server. */
+async function checkAround(kind: AddressKind, address: string): Promise<Finding[]> {
+  switch (kind) {
+    case "file":
+      return checkFile(filePathOf(address));
+    case "postgres":
+      return (await import("../doctor/postgres.ts")).checkPostgres(address);
+    case "server":
+      return (await import("../doctor/server.ts")).checkServer(address);
+    case "memory":
+      return [];
+  }
 }
 
-/** The library's errors say what to do. */
-async function attempt(check: string, work: () => Promise<Finding[]>): Promise<Finding[]> {
+/** Opening the store would only say the same again. Other problems, such as a setting, do not keep it from opening. */
+function isUnreachable({ check, status }: Finding): boolean {
+  return status === "problem" && ["file", "permissions", "server"].includes(check);
+}
+
+/** Opens it as a client does, which checks its version, and looks at what is in it. */
+async function checkStore(flags: StoreFlags): Promise<Finding[]> {
   try {
-    return await work();
+    return await useStore(flags, async (dibs) => {
+      const { checkQueues } = await import("../doctor/queues.ts");
+      return [ok("store", "It can be opened, and its version is right."), ...(await checkQueues(dibs))];
+    });
   } catch (error) {
-    const { message } = error as Error;
-    return [problem(check, message, "Remove this cause, and run dibs doctor again.")];
+    // The library's errors say what to do.
+    return [problem("store", (error as Error).message, "Remove this cause, and run dibs doctor again.")];
   }
 }
 

@@ -22,6 +22,9 @@ export async function checkPostgres(url: string): Promise<Finding[]> {
       checkVacuum(row),
       checkTransactions(row),
     ];
+  } catch {
+    // Opening the store says why it cannot be reached, and what to do.
+    return [];
   } finally {
     await client.end().catch(() => {});
   }
@@ -53,8 +56,8 @@ function checkDurability({ fsync, commits, pages }: Settings): Finding {
   if (off.length > 0)
     return problem(
       "durability",
-      `${off.join(" and ")} is off: a crash of the machine can damage the database.`,
-      "Switch it on in postgresql.conf, unless losing the data is acceptable.",
+      `${off.join(" and ")} ${off.length > 1 ? "are" : "is"} off: a crash of the machine can damage the database.`,
+      `Switch ${off.length > 1 ? "them" : "it"} on in postgresql.conf, unless losing the data is acceptable.`,
     );
   if (commits === "off")
     return ok(

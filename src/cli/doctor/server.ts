@@ -5,6 +5,8 @@ const TIMEOUT_MS = 5_000;
 
 /** Checks of a dibs server over HTTP, before a client connects. */
 export async function checkServer(address: string): Promise<Finding[]> {
+  // Opening the store says what is wrong with the address.
+  if (!URL.canParse(address)) return [];
   const url = new URL(address.replace(/^ws/i, "http"));
   const shown = withoutSecrets(address);
   try {
