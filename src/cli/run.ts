@@ -1,8 +1,10 @@
 import { type Command, CommanderError } from "commander";
 import { withoutSecrets } from "../core/address.ts";
 import { EXIT, exitCodeOf } from "./exit.ts";
+import { formatDuration } from "./human.ts";
 import { didYouMean } from "./nearest.ts";
 import { ignoreBrokenPipe, ReaderGone, say } from "./output.ts";
+import { duration } from "./values.ts";
 
 /** Runs the command line. A failure prints one sentence on standard error and sets an exit code. */
 export async function runCommand(program: Command, args: string[] = process.argv.slice(2)): Promise<void> {
@@ -25,6 +27,9 @@ function prepare(command: Command, args: readonly string[], path: string): void 
   command.exitOverride().showHelpAfterError(`(see ${path} --help)`);
   // Commander's errors quote arguments, and one of them may be an address.
   command.configureOutput({ outputError: (text, write) => write(hideSecrets(text, args)) });
+  for (const option of command.options)
+    if (option.parseArg === (duration as unknown) && typeof option.defaultValue === "number")
+      option.defaultValueDescription = formatDuration(option.defaultValue);
   for (const each of command.commands) prepare(each, args, `${path} ${each.name()}`);
 }
 

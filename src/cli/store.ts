@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { Dibs } from "../api/dibs.ts";
 import { kindOf } from "../core/address.ts";
+import { invalid } from "../core/errors.ts";
 import { SILENT } from "../core/logger.ts";
 import type { QueueSummary } from "../core/page.ts";
 import { checkQueueName } from "../core/queue-name.ts";
@@ -41,6 +42,7 @@ export async function useStore<T>(
   // Loaded only here, so that --help and mistakes are answered at once.
   const { open, openBriefly } = await import("../api/open.ts");
   const address = addressOf(flags.url);
+  refuseMemory(address);
   const options = { create, ...schemaOf(address, flags) };
   const dibs = await (isLong ? open(address, { ...options, logger: SILENT }) : openBriefly(address, options));
   try {
@@ -57,10 +59,19 @@ export async function useStore<T>(
 export async function openToWork(flags: StoreFlags, { isDrone = false } = {}): Promise<Dibs> {
   const { open, openBriefly } = await import("../api/open.ts");
   const address = addressOf(flags.url);
+  refuseMemory(address);
   // While a disk is full, each attempt fails with the same message.
   const logger = throttleLogger({ warn: say, error: say });
   const openIt = isDrone && kindOf(address) === "file" ? openBriefly : open;
   return openIt(address, { ...schemaOf(address, flags), logger });
+}
+
+/** What a command does there would be gone when it ends. */
+export function refuseMemory(address: string): void {
+  if (kindOf(address) !== "memory") return;
+  throw invalid(
+    `A store in memory is gone when its command ends. Name a file or a server; dibs serve --url :memory: serves one.`,
+  );
 }
 
 /** DIBS_SCHEMA may be set for other commands: only the flag is refused for another kind of store. */

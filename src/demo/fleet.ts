@@ -35,7 +35,13 @@ export class Fleet {
     delete this.#env["DIBS_POOL"];
     this.#settings = settings;
     this.#logger = logger;
+    process.on("exit", this.#kill);
   }
+
+  /** After the second Ctrl-C, nothing waits for them. */
+  readonly #kill = (): void => {
+    for (const { child } of this.#members) child.kill("SIGKILL");
+  };
 
   /** Keeps this many processes of a role. Resolves when those that it started have connected. */
   async keep(role: RoleName, count: number): Promise<void> {
@@ -61,6 +67,7 @@ export class Fleet {
       void (await Promise.all(members.map((each) => this.#end(each))));
     await endAll([...this.#members].filter(({ role }) => role === "producer"));
     await endAll([...this.#members]);
+    process.off("exit", this.#kill);
   }
 
   #start(role: RoleName, number: number): Promise<void> {

@@ -11,6 +11,14 @@ import { open } from "../../src/index.ts";
 import { freshDatabase, freshSchema } from "../postgres/shared.ts";
 import { dibs, dibsJson, makeFolder, serve, start } from "./run-dibs.ts";
 
+test("--help shows default durations with their unit", async () => {
+  const [work, serve] = await Promise.all(
+    ["work", "serve"].map((verb) => dibs(makeFolder(), [verb, "--help"])),
+  );
+  expect(work!.stdout).toMatch(/--stop-timeout .*\s+\(default: 30s\)/);
+  expect(serve!.stdout).toMatch(/\(DIBS_DRAIN; 25s\)/);
+});
+
 test("dibs --version prints the version", async () => {
   const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
     version: string;
@@ -103,7 +111,6 @@ describe("dibs serve", () => {
     const listed = await dibs(folder, ["tokens", "ls"]);
     expect(listed.stdout).toMatch(/ci +[0-9a-f]{12} +add:emails read:\*/);
     expect(listed.stdout).not.toContain(token);
-    expect(await dibs(folder, ["tokens", "revoke", "ci"])).toMatchObject({ code: EXIT.done });
   });
 
   test("dibs serve refuses a public address without tokens, and prints its configuration", async () => {
@@ -174,6 +181,25 @@ describe("dibs tokens", () => {
     const { code, stdout, stderr } = await dibs(makeFolder(), ["tokens", "ls"]);
     expect({ code, stdout }).toEqual({ code: EXIT.done, stdout: "" });
     expect(stderr).toContain("There are no tokens.");
+  });
+
+  test("dibs tokens revoke asks first, and changes nothing in a dry run", async () => {
+    const folder = makeFolder();
+    await dibs(folder, ["tokens", "add", "mailer", "--scope", "work:emails"]);
+    const id = expect.stringMatching(/^[0-9a-f]{12}$/);
+    expect(await dibs(folder, ["tokens", "revoke", "mailr", "--yes"])).toMatchObject({
+      ...{ code: EXIT["not found"], stderr: expect.stringContaining('Did you mean "mailer"?') },
+    });
+    expect(await dibs(folder, ["tokens", "revoke", "mailer"])).toMatchObject({
+      code: EXIT.usage,
+      stderr: expect.stringMatching(/Revoke the token mailer \(\w+\), which allows work:emails\? .* --yes/),
+    });
+    expect(await dibsJson(folder, "tokens", "revoke", "mailer", "--dry-run")).toEqual({
+      ...{ revoked: id, dryRun: true },
+    });
+    expect(await dibsJson(folder, "tokens", "ls")).toMatchObject([{ id, name: "mailer" }]);
+    expect(await dibsJson(folder, "tokens", "revoke", "mailer", "--yes")).toEqual({ revoked: id });
+    expect(await dibsJson(folder, "tokens", "ls")).toEqual([]);
   });
 
   test("several tokens can be created at the same time", async () => {
@@ -269,6 +295,7 @@ describe("dibs add", () => {
     [["numbers", "1", "--max-attempts", "0"], ""],
     [["numbers", "1", "--cost", "-1"], ""],
     [["numbers", "1", "--url", "localhost:7411"], ""],
+    [["numbers", "1", "--url", ":memory:"], ""],
     [["numbers", "-"], "1\n{\n"],
     [["no name!", "-"], ""],
     [["numbers", "-", "--ttl", "soon"], "1\n2\n"],

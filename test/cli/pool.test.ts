@@ -48,6 +48,28 @@ test("dibs pool runs drones for the tasks of a queue, from zero to zero, and end
   expect(processesOf(file)).toEqual([]);
 });
 
+test("a drone may take as long to finish as its pool allows", async () => {
+  const folder = makeFolder();
+  const task = (await dibs(folder, ["add", "emails", "1"])).stdout.trim();
+  const args = [
+    "emails",
+    ...QUICK,
+    "--stop-timeout",
+    "5m",
+    "--",
+    "sh",
+    "-c",
+    "tr '\\0' ' ' < /proc/$PPID/cmdline",
+  ];
+  const { child } = await runPool(folder, args, ({ to }) => to === 0);
+  const ended = once(child, "exit");
+  child.kill("SIGTERM");
+  await ended;
+  expect(await dibsJson(folder, "task", "show", task)).toMatchObject({
+    ...{ state: "done", result: expect.stringContaining(" --stop-timeout 300000ms -- ") },
+  });
+});
+
 test("dibs pools lists pools, and the decisions of one with their reasons", async () => {
   const folder = makeFolder();
   await dibs(folder, ["add", "emails", "1"]);
@@ -102,6 +124,10 @@ describe("dibs pool refuses", () => {
     [["emails", "--min", "5", "--max", "2", "--", "cat"], "min must not be above max"],
     [["--config", "missing.json"], "cannot be read"],
     [["emails", "--config", "pools.json"], "With --config, the file names the queues"],
+    [
+      ["--config", "pools.json", "--max", "3"],
+      "With --config, the file has the options of each pool. Write max there",
+    ],
   ])("dibs pool refuses %j", async (args, problem) => {
     const { code, stderr } = await dibs(makeFolder(), ["pool", ...args]);
     expect({ code, stderr }).toEqual({

@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { EXIT } from "../../src/cli/exit.ts";
 import { startDemo } from "../../src/demo/start.ts";
 import { type Dibs, open } from "../../src/index.ts";
 import { dibs as runDibs, makeFolder, serve, start } from "../cli/run-dibs.ts";
@@ -130,6 +131,18 @@ describe("dibs demo", { timeout: 120_000 }, () => {
     expect(await once(child, "close")).toEqual([0, null]);
     await nothingLeft(url);
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test("the second Ctrl-C ends everything at once, and removes the temporary store", async () => {
+    const { folder, child, url } = await startShell();
+    child.kill("SIGINT");
+    child.kill("SIGINT");
+    // The second one may come before the first is handled: a signal is not counted.
+    const again = setInterval(() => child.kill("SIGINT"), 20);
+    onTestFinished(() => clearInterval(again));
+    expect(await once(child, "close")).toEqual([EXIT.interrupted, null]);
+    expect(readdirSync(folder)).toEqual([]);
+    await nothingLeft(url);
   });
 
   test("no process is left when it is killed", async () => {

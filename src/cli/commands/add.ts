@@ -13,7 +13,7 @@ import { count } from "../human.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { lineGroups } from "../lines.ts";
 import { print, printJson, say } from "../output.ts";
-import { addressOf, type StoreFlags, useStore, withStore } from "../store.ts";
+import { addressOf, refuseMemory, type StoreFlags, useStore, withStore } from "../store.ts";
 import { hasUnreadInput } from "../unread-input.ts";
 import { duration, nameAndValue, parseJson, wholeNumber } from "../values.ts";
 
@@ -149,7 +149,10 @@ async function rehearse(flags: Flags, name: string, add: (queue: Queue) => Promi
   const kind = kindOf(address);
   // A server's store exists.
   if (kind === "server" || (kind === "file" && existsSync(filePathOf(address)))) return;
-  await useStore({ url: ":memory:" }, (dibs) => add(dibs.queue(name)), { create: true });
+  refuseMemory(address);
+  const { openBriefly } = await import("../../api/open.ts");
+  await using dibs = await openBriefly(":memory:", {});
+  await add(dibs.queue(name));
 }
 
 /** For a single payload, add() is used: its error does not contain an index. */

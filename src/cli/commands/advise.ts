@@ -16,7 +16,7 @@ export function adviseCommand(): Command {
     .argument("<queue>")
     .option(
       "--target-wait <time>",
-      "95 % of the tasks should start within this time (5s)",
+      "95 % of the tasks should start within this time",
       duration,
       DEFAULT_GOAL.targetWait,
     )

@@ -37,10 +37,14 @@ export function demoCommand(): Command {
 /** Not the store of DIBS_URL: it may contain real work. */
 async function onTemporaryStore(run: (url: string) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "dibs-demo-"));
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  // After the second Ctrl-C, nothing else is executed.
+  process.once("exit", remove);
   try {
     await run(join(folder, "work.db"));
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    process.off("exit", remove);
+    remove();
   }
 }
 

@@ -10,7 +10,7 @@ import type { PoolPolicyOptions } from "../../pools/policy.ts";
 import { aborted, onInterrupt } from "../interrupt.ts";
 import { printJson, say } from "../output.ts";
 import { policyFrom, withPolicy } from "../policy-flags.ts";
-import { addressOf, type StoreFlags, withStore } from "../store.ts";
+import { addressOf, openToWork, type StoreFlags, withStore } from "../store.ts";
 import { duration } from "../values.ts";
 
 interface Flags extends StoreFlags, PoolPolicyOptions {
@@ -39,7 +39,7 @@ export function poolCommand(): Command {
 }
 
 async function run(words: string[], flags: Flags): Promise<void> {
-  const file = flags.config === undefined ? fromFlags(words, flags) : fromFile(words, flags.config);
+  const file = flags.config === undefined ? fromFlags(words, flags) : fromFile(words, flags, flags.config);
   const url = addressOf(flags.url);
   const env = environment(url, flags);
   const pools = file.pools.map((pool) => ({
@@ -49,10 +49,7 @@ async function run(words: string[], flags: Flags): Promise<void> {
   }));
   pools.forEach((pool) => resolvePool(pool));
   const interrupt = onInterrupt("Workers finish their tasks");
-  const { open } = await import("../../api/open.ts");
-  const log = (message: string): void => say(`dibs: ${message}`);
-  const schema = flags.schema === undefined ? {} : { schema: flags.schema };
-  await using dibs = await open(url, { logger: { warn: log, error: log }, ...schema });
+  await using dibs = await openToWork(flags);
   const cap = file.cap === null ? undefined : new Cap(file.cap);
   for (const pool of pools) dibs.startPool(pool, cap);
   if (file.alerts) dibs.alerts(file.alerts);
@@ -71,17 +68,24 @@ function fromFlags(words: string[], flags: Flags): PoolFile {
   return { cap: null, pools: [{ ...policyFrom(flags), ...pool }], alerts: null };
 }
 
-function fromFile(words: string[], path: string): PoolFile {
+function fromFile(words: string[], flags: Flags, path: string): PoolFile {
   if (words.length > 0)
     throw invalid("With --config, the file names the queues and programs. Leave them out here.");
+  const { name, programs } = flags;
+  const given = Object.entries({ ...policyFrom(flags), name, programs }).filter(
+    ([, value]) => value !== undefined,
+  );
+  if (given.length > 0)
+    throw invalid(`With --config, the file has the options of each pool. Write ${given[0]![0]} there.`);
   return readPoolFile(path);
 }
 
-/** A drone is one `dibs work --once`, which gives the program its task. */
+/** A drone is one `dibs work --once`, which gives the program its task. It gives it as long to finish as the pool does. */
 function withDrones(pool: PoolOptions): PoolOptions {
   if (pool.kind !== "drone" || pool.command === undefined) return pool;
   const dibs = [process.execPath, ...process.execArgv, process.argv[1]!];
-  return { ...pool, command: [...dibs, "work", ...pool.queues, "--once", "--", ...pool.command] };
+  const stop = pool.stopTimeout === undefined ? [] : ["--stop-timeout", `${resolvePool(pool).stopTimeout}ms`];
+  return { ...pool, command: [...dibs, "work", ...pool.queues, "--once", ...stop, "--", ...pool.command] };
 }
 
 /** Workers use the same store. A file is found from any folder. */

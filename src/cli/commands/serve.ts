@@ -10,6 +10,7 @@ import {
 } from "../../server/config.ts";
 import type { Serving } from "../../server/serve.ts";
 import { DIBS } from "../called-as.ts";
+import { formatDuration } from "../human.ts";
 import { aborted, onInterrupt } from "../interrupt.ts";
 import { print } from "../output.ts";
 
@@ -27,7 +28,7 @@ export function serveCommand(): Command {
 
 export function withServeFlags(command: Command): Command {
   for (const [name, setting] of Object.entries(SETTINGS) as [SettingName, Setting][]) {
-    const about = `${setting.about} (${variableOf(name)}${describeDefault(setting.default)})`;
+    const about = `${setting.about} (${variableOf(name)}${describeDefault(setting)})`;
     if (setting.takes === null) command.option(flagOf(name), about);
     else if (setting.takes === "LIST") command.option(`${flagOf(name)} <text...>`, about);
     else command.option(`${flagOf(name)} <${setting.takes.toLowerCase()}>`, about);
@@ -37,7 +38,8 @@ export function withServeFlags(command: Command): Command {
     .option("--print-config", "print every setting and where it came from, and end");
 }
 
-function describeDefault(unless: Setting["default"]): string {
+function describeDefault({ default: unless, takes }: Setting): string {
+  if (typeof unless === "number" && takes === "DURATION") return `; ${formatDuration(unless)}`;
   return typeof unless === "string" || typeof unless === "number" ? `; ${unless}` : "";
 }
 

@@ -1,7 +1,11 @@
 import { Command } from "commander";
 import { KINDS } from "../../server/scopes.ts";
 import { Tokens, tokensPathOf } from "../../server/tokens.ts";
+import { type ConfirmFlags, confirm, withConfirmation } from "../confirm.ts";
+import { notFound } from "../exit.ts";
+import { didYouMean } from "../nearest.ts";
 import { print, printJson, say } from "../output.ts";
+import { show } from "../../core/show.ts";
 import { addressOf } from "../store.ts";
 import { printTable } from "../table.ts";
 
@@ -44,15 +48,30 @@ export function tokensCommand(): Command {
     ),
   );
   tokens.addCommand(
-    withFile(new Command("revoke").description("revoke a token at once"))
+    withConfirmation(withFile(new Command("revoke").description("revoke a token at once")))
       .argument("<name>", "its name or id")
-      .action((name: string, flags: Flags) => {
-        const { id } = open(flags).revoke(name);
-        if (flags.json) printJson({ revoked: id });
-        else print(`revoked ${id}`);
-      }),
+      .action(revoke),
   );
   return tokens;
+}
+
+async function revoke(name: string, flags: Flags & ConfirmFlags): Promise<void> {
+  const tokens = open(flags);
+  const records = tokens.list();
+  const found = records.find((each) => each.name === name || each.id === name);
+  if (!found) {
+    const near = didYouMean(
+      name,
+      records.map((each) => each.name),
+    );
+    throw notFound(`There is no token ${show(name)}.${near} See dibs tokens ls.`);
+  }
+  const { id, scopes } = found;
+  const what = `Revoke the token ${found.name} (${id}), which allows ${scopes.join(" ")}`;
+  const isReal = await confirm(what, flags);
+  if (isReal) tokens.revoke(id);
+  if (flags.json) printJson({ revoked: id, ...(!isReal && { dryRun: true }) });
+  else if (isReal) print(`revoked ${id}`);
 }
 
 function withFile(command: Command): Command {
