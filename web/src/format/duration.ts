@@ -55,8 +55,12 @@ export function showFullInstant(at: number): string {
 export function showDistance(at: number, now: number): string {
   const away = at - now;
   if (Math.abs(away) < 950) return "now";
-  // Whole seconds: a distance that is looked at does not need tenths that jump.
-  const rounded = Math.round(Math.abs(away) / 1_000) * 1_000;
-  const text = rounded < 60_000 ? `${rounded / 1_000} s` : showDuration(rounded);
+  const text = showSeconds(Math.abs(away));
   return away < 0 ? `${text} ago` : `in ${text}`;
+}
+
+/** Whole seconds, for what is looked at while it passes: tenths would only jump. 4 s, 3m 20s */
+export function showSeconds(ms: number): string {
+  const rounded = Math.round(ms / 1_000) * 1_000;
+  return rounded < 60_000 ? `${rounded / 1_000} s` : showDuration(rounded);
 }

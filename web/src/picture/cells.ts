@@ -16,6 +16,8 @@ export interface Held {
   cell: Cell;
   /** When this attempt began, on the store's clock. */
   since: number;
+  /** Its place at the worker, from 0: hands.ts. */
+  slot: number;
   /** Two workers hold this task at once: this must never happen, and would be seen. */
   doubled: boolean;
 }
@@ -41,7 +43,7 @@ export type Place =
   | { at: "worker"; id: string; slot: number }
   | { at: "tray" }
   | { at: "producers" }
-  | { at: "above"; id: string }
+  | { at: "above"; id: string; slot: number }
   | { at: "point"; x: number; y: number };
 
 export interface Flight {

@@ -4,7 +4,7 @@ import { showCount, showRate } from "../format/number.ts";
 import { box, type Brush, drawCell, write } from "./brush.ts";
 import type { Cell, Scene } from "./cells.ts";
 import { HUES } from "./hue.ts";
-import { CELL, type Layout, singleCells, slotAt, STEP } from "./layout.ts";
+import { CELL, LATER_LABEL, type Layout, singleCells, slotAt, STEP } from "./layout.ts";
 
 /** What the head of the line is held by. */
 export interface Holding {
@@ -117,23 +117,16 @@ function drawGap(brush: Brush, layout: Layout, missed: number): void {
   });
 }
 
-/** Failed tasks under the head, hollow until their next attempt is due. */
+/** Failed tasks under the head, pale until their next attempt is due, after the count of all that are due later. */
 function drawRetries(brush: Brush, scene: Scene, layout: Layout, flying: Set<Cell>): void {
   const { strip, retries } = layout;
-  const room = Math.floor((strip.width - 140) / STEP);
+  const room = Math.floor((strip.x + strip.width - retries.x) / STEP);
   scene.retries.slice(0, room).forEach((cell) => {
     if (!flying.has(cell) && cell.x !== null) drawCell(brush, cell, cell.x, cell.y!, 0.55);
   });
-  if (scene.later === 0 && scene.retries.length === 0) return;
-  const shown = Math.min(room, scene.retries.length);
-  const more = Math.max(0, scene.later - shown);
-  const text =
-    more > 0 && shown > 0
-      ? `and ${showCount(more)} more later`
-      : more > 0
-        ? `${showCount(more)} later`
-        : "again soon";
-  write(brush, text, retries.x + shown * STEP + (shown > 0 ? 4 : 0), retries.y + 11, {
+  const later = Math.max(scene.later, scene.retries.length);
+  if (later === 0) return;
+  write(brush, `due later: ${showCount(later)}`, retries.x - LATER_LABEL, retries.y + 11, {
     colour: "quiet",
     size: 11,
   });

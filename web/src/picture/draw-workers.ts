@@ -1,12 +1,13 @@
 /** The workers that compete for the head of the line, and the ways to them. */
 
-import { showDuration } from "../format/duration.ts";
+import { showSeconds } from "../format/duration.ts";
 import { showRate } from "../format/number.ts";
 import { box, type Brush, drawCell, write } from "./brush.ts";
 import type { Cell, Held, Scene, Worker } from "./cells.ts";
 import { spacingOf } from "./flow.ts";
 import { HUES } from "./hue.ts";
-import { type Box, CELL, handOf, type Layout, type Point } from "./layout.ts";
+import { HANDS_IN_LINE, isTall, shownHands } from "./hands.ts";
+import { type Box, CELL, handOf, type Layout, type Point, STEP } from "./layout.ts";
 import { type Index, onCurve, workerRow } from "./places.ts";
 
 export interface WorkerTimes {
@@ -63,11 +64,10 @@ function drawWorker(
   drawWay(brush, row, layout, streaming ? worker.rate : 0, hueSeed(worker), times.drift);
   drawRow(brush, row, alpha);
   context.globalAlpha = alpha;
-  const isTall = row.height > 60;
   const held = [...worker.held.values()];
-  const hands = Math.min(3, Math.max(1, worker.concurrency));
-  const right = row.x + row.width - 16 - hands * 17;
-  const nameY = isTall ? row.y + 21 : row.y + (row.height > 40 ? 20 : row.height / 2 + 4.5);
+  const hands = shownHands(row, worker.concurrency);
+  const right = row.x + row.width - 16 - Math.min(hands, HANDS_IN_LINE) * STEP;
+  const nameY = isTall(row) ? row.y + 21 : row.y + (row.height > 40 ? 20 : row.height / 2 + 4.5);
   write(brush, worker.name, row.x + 12, nameY, {
     weight: 600,
     most: right - row.x - 84,
@@ -103,7 +103,7 @@ function drawAttempt(
   const { context, colours } = brush;
   const oldest = held.reduce<Held | null>((a, b) => (a === null || b.since < a.since ? b : a), null);
   const elapsed = oldest ? Math.max(0, times.storeNow - oldest.since) : 0;
-  if (row.height > 60)
+  if (isTall(row))
     write(brush, running(worker, oldest, elapsed), row.x + 12, row.y + 38, {
       colour: "quiet",
       size: 11,
@@ -130,12 +130,12 @@ function running(
   if (lostAt !== null) return "its tasks go back to the line";
   if (!oldest) return "waiting for a task";
   const count = Math.max(claims, held.size);
-  // Tenths of a second that race by are no information.
-  const time = elapsed < 1_000 ? "" : `, ${showDuration(Math.floor(elapsed / 1_000) * 1_000)}`;
+  // What ends within a second has no time that could be read.
+  const time = elapsed < 1_000 ? "" : ` for ${showSeconds(elapsed)}`;
   // A worker may hold more than it runs: the others are fetched ahead.
   const ahead = count > concurrency ? `, ${count - concurrency} next` : "";
   return concurrency > 1 || count > 1
-    ? `${Math.min(count, concurrency)} of ${concurrency} tasks${ahead}${time}`
+    ? `${Math.min(count, concurrency)} of ${concurrency} tasks${time}${ahead}`
     : `task …${oldest.cell.id.slice(24, 30)}${time}`;
 }
 
@@ -151,7 +151,7 @@ function drawHands(
   const alpha = context.globalAlpha;
   for (let slot = 0; slot < hands; slot++) {
     const { x, y } = handOf(row, slot);
-    const one = held[slot];
+    const one = held.find((each) => each.slot === slot);
     if (one && !flying.has(one.cell)) {
       drawCell(brush, one.cell, x, y, alpha);
       if (one.doubled) ring(brush, x, y);
@@ -164,8 +164,8 @@ function drawHands(
     }
   }
   const more = Math.max(worker.claims, held.length) - hands;
-  if (more > 0 && row.height > 60)
-    write(brush, `+${more}`, row.x + row.width - 12, row.y + 40, {
+  if (more > 0 && isTall(row))
+    write(brush, `+${more}`, row.x + row.width - 12, row.y + (hands > HANDS_IN_LINE ? 57 : 40), {
       colour: "quiet",
       size: 11,
       align: "right",

@@ -1,6 +1,7 @@
 /** Where everything is, from the size of the canvas and the counts. Pure; in CSS pixels. */
 
 import { HEAD_CELLS, ONE_TO_ONE } from "./cells.ts";
+import { HANDS_IN_LINE, shownHands } from "./hands.ts";
 
 export interface Point {
   x: number;
@@ -45,6 +46,8 @@ export const STEP = 17;
 const PADDING = 12;
 /** The narrowest canvas with workers beside the strip. */
 const SIDE_BY_SIDE = 640;
+/** What is due later is counted before its cells, so that the words stay where they are. */
+export const LATER_LABEL = 88;
 const MOST_ROWS = 12;
 const MOST_WORKERS = 12;
 
@@ -77,7 +80,7 @@ function sideBySide(width: number, counts: Counts): Layout {
     ...{ width, height: Math.max(trayY + 62, 44 + shown * pitch + 16), isNarrow: false },
     ...{ head, strip, workers, moreWorkers, producers: { x: width - 24, y: 32 } },
     tray: { x: head.x, y: trayY, width: Math.min(260, width - 24 - head.x), height: 38 },
-    retries: { x: head.x + PADDING, y: strip.y + strip.height + 12 },
+    retries: { x: head.x + 2 + LATER_LABEL, y: strip.y + strip.height + 12 },
   };
 }
 
@@ -85,7 +88,8 @@ function sideBySide(width: number, counts: Counts): Layout {
 function stacked(width: number, counts: Counts): Layout {
   const head = { x: 16, y: 96 };
   const strip = stripAt(head, width - 32, counts, "top");
-  const retries = { x: head.x + PADDING, y: strip.y + strip.height + 10 };
+  // Beside the way to the workers, not on it.
+  const retries = { x: head.x + 24 + LATER_LABEL, y: strip.y + strip.height + 10 };
   const top = retries.y + CELL + 36;
   const shown = Math.min(counts.workers, MOST_WORKERS);
   const rows = Array.from({ length: shown }, (_, at) => ({
@@ -174,11 +178,12 @@ export function slotAt({ strip }: Layout, index: number): Point {
   };
 }
 
-/** Where a worker's cell is; those with several show up to three. */
+/** Where a slot of a worker is. Those that have no room are behind the last one. */
 export function handOf(row: Box, slot: number): Point {
+  const at = Math.min(slot, shownHands(row, Infinity) - 1);
   return {
-    x: row.x + row.width - 12 - CELL - Math.min(slot, 2) * STEP,
-    y: row.y + (row.height > 40 ? 12 : (row.height - CELL) / 2),
+    x: row.x + row.width - 12 - CELL - (at % HANDS_IN_LINE) * STEP,
+    y: row.y + (row.height > 40 ? 12 : (row.height - CELL) / 2) + Math.floor(at / HANDS_IN_LINE) * STEP,
   };
 }
 

@@ -73,6 +73,23 @@ describe("a task in the picture", () => {
     expect(scene.workers.get("w2")?.held.get("a")?.doubled).toBe(true);
   });
 
+  test("keeps its place at the worker when another one ends", () => {
+    const scene = played([
+      ["claimed", "a", "w1"],
+      ["claimed", "b", "w1"],
+      ["done", "a", "w1"],
+    ]);
+    const slotOf = (task: string) => scene.workers.get("w1")!.held.get(task)!.slot;
+    expect(slotOf("b")).toBe(0);
+    scene.workers.get("w1")!.concurrency = 3;
+    applyMove(scene, { kind: "claimed", task: "c", worker: "w1", at: 8 }, 8);
+    applyMove(scene, { kind: "claimed", task: "d", worker: "w1", at: 8 }, 8);
+    applyMove(scene, { kind: "claimed", task: "ahead", worker: "w1", at: 8 }, 8);
+    applyMove(scene, { kind: "done", task: "c", worker: "w1", at: 9 }, 9);
+    expect(scene.flights.at(-1)).toMatchObject({ to: { at: "above", slot: 1 } });
+    expect(["b", "ahead", "d"].map(slotOf)).toEqual([0, 1, 2]);
+  });
+
   test("returns to the head when its worker lets it go", () => {
     const scene = played([
       ["added", "a"],

@@ -12,6 +12,7 @@ import {
   type Scene,
   type Worker,
 } from "./cells.ts";
+import { freeSlot, startNext } from "./hands.ts";
 
 export interface Move {
   kind: "added" | "claimed" | "done" | "failed" | "dead" | "released" | "left" | "removed" | "ready";
@@ -59,8 +60,8 @@ function claim(scene: Scene, move: Move, now: number): void {
   const known = takeWaiting(scene, move.task);
   const cell = known?.cell ?? cellOf(scene, move);
   cell.attempt = move.attempt ?? cell.attempt;
-  const slot = worker.held.size;
-  const held: Held = { cell, since: move.at, doubled: holders.length > 0 };
+  const slot = freeSlot(worker.held);
+  const held: Held = { cell, since: move.at, slot, doubled: holders.length > 0 };
   for (const holder of holders) holder.held.get(move.task)!.doubled = true;
   worker.held.set(move.task, held);
   worker.state = "busy";
@@ -78,9 +79,9 @@ function claim(scene: Scene, move: Move, now: number): void {
 function end(scene: Scene, move: Move, now: number): void {
   const from = letGo(scene, move);
   if (!from) return;
-  const { cell, place, worker } = from;
+  const { cell, place } = from;
   fly(scene, {
-    ...{ cell, from: place, to: { at: "above", id: worker.id }, startedAt: now },
+    ...{ cell, from: place, to: above(place), startedAt: now },
     ...{ duration: FLASH_MS, arc: 0, look: "passed" },
   });
 }
@@ -119,7 +120,7 @@ function leave(scene: Scene, move: Move, now: number): void {
   const from = letGo(scene, move) ?? takeWaiting(scene, move.task);
   if (!from || scene.streaming) return;
   const place = "place" in from ? from.place : from.from;
-  const to: Place = "worker" in from ? { at: "above", id: from.worker.id } : place;
+  const to = above(place);
   fly(scene, { cell: from.cell, from: place, to, startedAt: now, duration: FLASH_MS, arc: 0, look: "faded" });
 }
 
@@ -163,24 +164,26 @@ function placeOf({ x, y }: Cell, otherwise: Place): Place {
   return x === null || y === null ? otherwise : { at: "point", x, y };
 }
 
-function letGo(
-  scene: Scene,
-  { worker: id, task }: Move,
-): { cell: Cell; place: Place; worker: Worker } | undefined {
+function letGo(scene: Scene, { worker: id, task }: Move): { cell: Cell; place: Place } | undefined {
   const named = id === undefined ? undefined : scene.workers.get(id);
   const worker = named?.held.has(task)
     ? named
     : [...scene.workers.values()].find(({ held }) => held.has(task));
   if (!worker) return undefined;
-  const slot = [...worker.held.keys()].indexOf(task);
-  const { cell } = worker.held.get(task)!;
+  const { cell, slot } = worker.held.get(task)!;
   worker.held.delete(task);
+  startNext(worker);
   if (worker.held.size === 0 && worker.state === "busy") worker.state = "idle";
   for (const other of scene.workers.values()) {
     const rest = other.held.get(task);
     if (rest) rest.doubled = false;
   }
-  return { cell, place: { at: "worker", id: worker.id, slot }, worker };
+  return { cell, place: { at: "worker", id: worker.id, slot } };
+}
+
+/** Out of a worker's slot upwards; other cells stay where they are. */
+function above(place: Place): Place {
+  return place.at === "worker" ? { ...place, at: "above" } : place;
 }
 
 function cellOf(scene: Scene, { task, attempt = 1 }: Move): Cell {

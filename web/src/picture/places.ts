@@ -43,7 +43,7 @@ export function pointOf(place: Place, layout: Layout, index: Index): Point {
     case "above": {
       const row = workerRow(place.id, layout, index);
       if (!row) return { x: layout.head.x - 40, y: layout.head.y };
-      const hand = handOf(row, place.at === "worker" ? place.slot : 0);
+      const hand = handOf(row, place.slot);
       return place.at === "worker" ? hand : { x: hand.x, y: hand.y - 22 };
     }
   }

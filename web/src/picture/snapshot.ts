@@ -1,6 +1,7 @@
 /** Brings the picture in line with what the store says: at the start, after a gap, and twice a second. */
 
 import { type Cell, type Held, newCell, type Scene, type Worker } from "./cells.ts";
+import { freeSlot, startNext } from "./hands.ts";
 
 export interface LineSnapshot {
   /** Head first. */
@@ -58,8 +59,10 @@ export function applyWorkers(
     const held = scene.streaming || known === undefined ? new Map<string, Held>() : known.held;
     // What the store lists and no event has told of, for instance when the page has just been opened.
     for (const { task, attempt, since } of running)
-      if (!held.has(task)) held.set(task, { cell: newCell(task, attempt), since, doubled: false });
+      if (!held.has(task))
+        held.set(task, { cell: newCell(task, attempt), since, slot: freeSlot(held), doubled: false });
     if (complete !== null) dropEnded(held, new Set(running.map(({ task }) => task)), complete);
+    startNext({ held, concurrency });
     const state = isLost ? "lost" : held.size > 0 || claims > 0 ? "busy" : "idle";
     const lostAt = isLost ? (known?.lostAt ?? now) : null;
     after.set(id, { id, name, rate, concurrency, claims, state, held, lostAt });

@@ -8,6 +8,7 @@ import { drawFrame } from "./draw.ts";
 import type { Holding } from "./draw-strip.ts";
 import { applyFrame } from "./feed.ts";
 import { type Flow, newFlow, SPEED } from "./flow.ts";
+import { shownHands } from "./hands.ts";
 import { CELL, handOf, type Layout, layOut, nextOffset, singleCells } from "./layout.ts";
 import { land } from "./moves.ts";
 import { indexOf, settleCells, workerRow } from "./places.ts";
@@ -73,11 +74,12 @@ export class Stage {
     const isOver = (left: number, top: number) =>
       x >= left - 1 && x <= left + CELL + 1 && y >= top - 1 && y <= top + CELL + 1;
     const index = indexOf(this.scene);
-    for (const { id, held } of this.scene.workers.values()) {
+    for (const { id, held, concurrency } of this.scene.workers.values()) {
       const row = workerRow(id, this.#layout, index);
       if (!row) continue;
+      const shown = shownHands(row, concurrency);
       const found = [...held.values()].find(
-        (_, slot) => slot < 3 && isOver(handOf(row, slot).x, handOf(row, slot).y),
+        ({ slot }) => slot < shown && isOver(handOf(row, slot).x, handOf(row, slot).y),
       );
       if (found) return found.cell;
     }

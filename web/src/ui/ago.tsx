@@ -1,4 +1,4 @@
-import { showDistance, showDuration, showFullInstant, showInstant } from "../format/duration.ts";
+import { showDistance, showFullInstant, showInstant, showSeconds } from "../format/duration.ts";
 import { now } from "../store/clock.ts";
 
 /** "4 s ago", exact on hover. */
@@ -24,5 +24,5 @@ export function Instant({ at }: { at: number | null | undefined }) {
 /** "3m 20s": how long something has lasted, in whole seconds. */
 export function Age({ since }: { since: number | null }) {
   if (since === null) return <span class="quiet">–</span>;
-  return <>{showDuration(Math.max(1, Math.round((now.value - since) / 1_000)) * 1_000)}</>;
+  return <>{showSeconds(Math.max(1_000, now.value - since))}</>;
 }

@@ -2,7 +2,7 @@
 
 import { call } from "../../api/call.ts";
 import type { FoundTask, SearchPage, WorkerRecord } from "../../api/contract.ts";
-import { showDuration } from "../../format/duration.ts";
+import { showSeconds } from "../../format/duration.ts";
 import { countOf } from "../../format/number.ts";
 import { linkTo } from "../../router/route.ts";
 import { now } from "../../store/clock.ts";
@@ -83,7 +83,7 @@ const COLUMNS: Column<Row>[] = [
   },
   { name: "Queues", width: "minmax(100px, 1.4fr)", wide: true, cell: Queues },
   {
-    name: "Host",
+    name: "Host and pid",
     width: "minmax(90px, 1fr)",
     wide: true,
     cell: ({ host, pid }) => <span class="quiet">{`${host} ${pid}`}</span>,
@@ -93,7 +93,7 @@ const COLUMNS: Column<Row>[] = [
     width: "88px",
     number: true,
     wide: true,
-    cell: ({ joinedAt }) => showDuration(Math.max(1_000, now.value - joinedAt)),
+    cell: ({ joinedAt }) => showSeconds(Math.max(1_000, now.value - joinedAt)),
   },
   { name: "Heartbeat", width: "92px", narrow: "84px", number: true, cell: Heartbeat },
 ];
@@ -104,8 +104,7 @@ function Running({ running, claims }: Row) {
   const elapsed = Math.max(0, now.value - (first.startedAt ?? now.value));
   return (
     <>
-      <TaskLink id={first.id} />{" "}
-      <span class="quiet">for {showDuration(elapsed < 1_000 ? 0 : Math.floor(elapsed / 1_000) * 1_000)}</span>
+      <TaskLink id={first.id} /> <span class="quiet">for {showSeconds(elapsed)}</span>
       {claims > 1 && <span class="quiet"> and {claims - 1} more</span>}
     </>
   );
@@ -127,7 +126,7 @@ function Queues({ queues }: Row) {
 function Heartbeat({ silentFor }: Row) {
   return (
     <span class={silentFor > LATE_MS ? "amber" : undefined}>
-      {showDuration(Math.max(1_000, silentFor))} ago
+      {showSeconds(Math.max(1_000, silentFor))} ago
     </span>
   );
 }
