@@ -7,6 +7,7 @@ import type { AlertKind } from "../pools/alert-rules.ts";
  * All paths are relative to the page's base URL, so that it also works below a prefix in another app.
  *
  *   GET  v1/me                              Me; needs no token
+ *   GET  v1/history                         FlowHistory of all queues that the caller may read
  *   GET  v1/queues/{queue}/history          History; ?from=&to=&points=
  *   POST v1/queues/{queue}/preview          body: a policy, as for PUT v1/queues/{queue}; PolicyPreview, changes nothing
  *   GET  v1/search                          SearchPage; ?q=&queue=&limit=&after=
@@ -70,6 +71,21 @@ export const HISTORY_SERIES = [
   "wait",
   "service",
 ] as const;
+
+/**
+ * The last quarter of an hour of all queues together, as this server saw it, oldest first. Null: not recorded. A caller
+ * that may not read all queues gets the sum of those it may read, of the 2,000 that are recorded one by one.
+ */
+export interface FlowHistory {
+  /** The first value is about `from` to `from + step`, and so on. */
+  from: number;
+  step: number;
+  series: Record<FlowSeries, (number | null)[]>;
+}
+
+/** The series of `History` whose sum over queues means something at a glance. */
+export type FlowSeries = (typeof FLOW_SERIES)[number];
+export const FLOW_SERIES = ["depth", "added", "done", "failed"] as const satisfies HistorySeries[];
 
 /** What a change of a policy would do. A policy that is not valid is refused with INVALID, as PUT would. */
 export interface PolicyPreview {

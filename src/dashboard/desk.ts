@@ -11,6 +11,7 @@ import type {
   DeadOverview,
   Demo,
   DemoChange,
+  FlowHistory,
   History,
   Me,
   NewBulkJob,
@@ -77,6 +78,10 @@ export class Desk {
     // Refused if the caller may not read the queue.
     await port.queues({ queue });
     return this.#dashboard.history.read(port, queue, range);
+  }
+
+  flow(): FlowHistory {
+    return this.#dashboard.history.flow(this.#caller.viewer);
   }
 
   preview(queue: string, policy: NamedPolicy): Promise<PolicyPreview> {

@@ -6,12 +6,13 @@ import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { sleepUntil } from "../core/sleep.ts";
 import type { SupervisedRecord } from "../core/supervision.ts";
-import type { History as HistoryAnswer } from "./contract.ts";
+import type { FlowHistory, History as HistoryAnswer } from "./contract.ts";
 import { addSample, type Levels, packLevels, readLevels, unpackLevels } from "./history-levels.ts";
 import { countSample, type Sample } from "./history-sample.ts";
 import type { KneePoint } from "./live-frames.ts";
 import { RecentHistory } from "./recent-history.ts";
 import { depthOf, Sparks } from "./sparks.ts";
+import type { Viewer } from "./viewer.ts";
 
 const MINUTE_MS = 60_000;
 /** A sample describes the last minute: it is taken just before the minute ends. */
@@ -67,6 +68,11 @@ export class History {
     const answer = readLevels(levels, from, to, points, this.#now);
     const isFine = this.#recent.covers(span, this.#now);
     return { queue, ...(isFine ? this.#recent.refine(queue, answer, from, to) : answer) };
+  }
+
+  /** All queues together, over the last quarter of an hour. */
+  flow(viewer: Viewer): FlowHistory {
+    return this.#recent.flow(viewer);
   }
 
   /** What was observed lately: throughput with so many workers. */

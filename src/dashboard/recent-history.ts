@@ -1,8 +1,15 @@
 import { everyItem } from "../core/every-item.ts";
 import type { Port } from "../core/port.ts";
 import { sleepUntil } from "../core/sleep.ts";
-import { type History, HISTORY_SERIES, type HistorySeries } from "./contract.ts";
-import { rateSample } from "./history-sample.ts";
+import {
+  FLOW_SERIES,
+  type FlowHistory,
+  type History,
+  HISTORY_SERIES,
+  type HistorySeries,
+} from "./contract.ts";
+import { rateSample, type Sample } from "./history-sample.ts";
+import type { Viewer } from "./viewer.ts";
 
 /** The short charts have a value for each of these spans. The engines count flows in spans of the same length. */
 export const RECENT_STEP_MS = 10_000;
@@ -26,6 +33,8 @@ export class RecentHistory {
   readonly #port: Port;
   readonly #stopping = new AbortController();
   readonly #rings = new Map<string, Ring>();
+  /** All queues together, however many there are. */
+  readonly #all = new Ring();
   readonly #looping: Promise<void>;
 
   constructor(port: Port) {
@@ -60,6 +69,24 @@ export class RecentHistory {
     return { from: first * RECENT_STEP_MS, step: RECENT_STEP_MS, series: Object.fromEntries(series) as Row };
   }
 
+  /** The sums over the queues that the viewer may read. */
+  flow(viewer: Pick<Viewer, "readsAll" | "reads">): FlowHistory {
+    const first = Math.floor(this.#port.clock.read().wall / RECENT_STEP_MS) - POINTS;
+    const rings = viewer.readsAll
+      ? [this.#all]
+      : [...this.#rings].filter(([name]) => viewer.reads(name)).map(([, ring]) => ring);
+    const series = FLOW_SERIES.map((name) => {
+      const at = HISTORY_SERIES.indexOf(name);
+      const values = Array.from({ length: POINTS }, (_, index) => sumOf(rings, at, first + index));
+      return [name, values] as const;
+    });
+    return {
+      from: first * RECENT_STEP_MS,
+      step: RECENT_STEP_MS,
+      series: Object.fromEntries(series) as FlowHistory["series"],
+    };
+  }
+
   /** Whether `points` values of this span are finer than a minute, and this object has them. */
   covers({ from, to, points }: { from: number; to: number; points: number }, now: number): boolean {
     return from >= now - (POINTS + 1) * RECENT_STEP_MS && points >= (to - from) / RECENT_STEP_MS;
@@ -87,16 +114,36 @@ export class RecentHistory {
     const queues = await everyItem((page) => this.#port.queues({ ...page, stats: true }));
     const names = new Set(queues.map(({ name }) => name));
     for (const name of this.#rings.keys()) if (!names.has(name)) this.#rings.delete(name);
-    for (const { name, stats } of queues) {
+    const samples = queues.map(({ stats }) => rateSample(stats!));
+    // The value is about the step that has just ended.
+    if (queues.length > 0) this.#all.add(step - 1, sumSamples(samples));
+    for (const [at, { name }] of queues.entries()) {
       let ring = this.#rings.get(name);
       if (!ring) {
         if (this.#rings.size >= MOST_QUEUES) continue;
         this.#rings.set(name, (ring = new Ring()));
       }
-      // The value is about the step that has just ended.
-      ring.add(step - 1, rateSample(stats!));
+      ring.add(step - 1, samples[at]!);
     }
   }
+}
+
+/** Only the series whose sum means something have one. */
+function sumSamples(samples: readonly Sample[]): Sample {
+  const none = Object.fromEntries(HISTORY_SERIES.map((name) => [name, null])) as Sample;
+  const sums = FLOW_SERIES.map((name) => [name, samples.reduce((sum, each) => sum + (each[name] ?? 0), 0)]);
+  return { ...none, ...Object.fromEntries(sums) };
+}
+
+/** Null if none of them has a value for this step. */
+function sumOf(rings: readonly Ring[], series: number, step: number): number | null {
+  let sum: number | null = null;
+  for (const ring of rings) {
+    const recorded = ring.latest(step);
+    const value = recorded === undefined ? null : ring.value(series, recorded);
+    if (value !== null) sum = (sum ?? 0) + value;
+  }
+  return sum;
 }
 
 /** The last values of one queue, series by series. NaN stands for null. */

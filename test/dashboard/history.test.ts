@@ -172,6 +172,29 @@ test("the last quarter of an hour has a value every ten seconds", async () => {
   expect(long.step).toBe(MINUTE);
 });
 
+test("the last quarter of an hour of all queues is the sum of those that the caller may read", async () => {
+  const clock = new ManualClock();
+  const port = await openPort(":memory:", { clock });
+  onTestFinished(() => port.close());
+  const tasks = (queue: string, count: number) => Array.from({ length: count }, () => ({ queue, data: "1" }));
+  await port.add([...tasks("emails", 60), ...tasks("invoices", 6)]);
+  const history = new History(port, SILENT);
+  onTestFinished(() => history.stop());
+  await passMinutes(clock, 2);
+  const viewer = { name: "v", scopes: "", readsAll: true, reads: () => true, administers: () => false };
+  const all = history.flow({ ...viewer, isWelcome: () => true });
+  expect(all.step).toBe(10_000);
+  expect(all.series.depth).toHaveLength(90);
+  expect(all.series.depth[0]).toBeNull();
+  expect(all.series.depth.at(-2)).toBe(66);
+  expect(Math.max(...all.series.added.map((value) => value ?? 0))).toBeCloseTo(1.1);
+  const reads = (queue: string) => queue === "invoices";
+  const some = history.flow({ ...viewer, readsAll: false, reads, isWelcome: () => true });
+  expect(some.series.depth.at(-2)).toBe(6);
+  const none = history.flow({ ...viewer, readsAll: false, reads: () => false, isWelcome: () => true });
+  expect(none.series.depth.every((value) => value === null)).toBe(true);
+});
+
 test("of two processes, one records a queue", async () => {
   const clock = new ManualClock();
   const port = await openPort(":memory:", { clock });
@@ -204,4 +227,6 @@ test("history over HTTP takes a range, and refuses one that is none", async () =
   expect(body.step).toBe(5 * MINUTE);
   expect(Object.keys(body.series)).toEqual([...HISTORY_SERIES]);
   expect((await call("GET", "v1/queues/emails/history?from=10&to=5")).body.code).toBe("INVALID");
+  const flow = await call("GET", "v1/history");
+  expect(Object.keys(flow.body.series)).toEqual(["depth", "added", "done", "failed"]);
 });

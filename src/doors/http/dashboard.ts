@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { BulkAction } from "../../dashboard/contract.ts";
-import { HISTORY_SERIES } from "../../dashboard/contract.ts";
+import { FLOW_SERIES, HISTORY_SERIES } from "../../dashboard/contract.ts";
 import { invalid } from "../../core/errors.ts";
 import { type App, define, isHead, PROBLEM_RESPONSE } from "./define.ts";
 import { streamParts } from "./part-stream.ts";
@@ -28,6 +28,13 @@ const history = z
     series: z.object(Object.fromEntries(HISTORY_SERIES.map((name) => [name, values]))),
   })
   .openapi("History");
+
+const flowHistory = z
+  .object({
+    ...{ from: z.number(), step: z.number() },
+    series: z.object(Object.fromEntries(FLOW_SERIES.map((name) => [name, values]))),
+  })
+  .openapi("FlowHistory");
 
 const preview = z
   .object({
@@ -154,6 +161,14 @@ function queues(app: App): void {
 }
 
 function lists(app: App): void {
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/history", answer: flowHistory },
+      summary: "The last quarter of an hour of all queues together",
+    },
+    async ({ desk }) => desk().flow(),
+  );
   define(
     app,
     {

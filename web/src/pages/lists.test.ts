@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { QueueRow } from "../api/contract.ts";
 import { mergeRows } from "../store/merge-rows.ts";
+import { describeFlow } from "./overview/describe-flow.ts";
 import { holdsBack } from "./overview/holds-back.ts";
 import { sortRows } from "./overview/sort-rows.ts";
 import { describeSearch, preview, withState } from "./tasks/search-text.ts";
@@ -68,4 +69,17 @@ describe("a search", () => {
   test("shows characters that reorder text as numbers", () => {
     expect(preview({ a: "x\u202Ey" })).toBe(String.raw`{"a":"x\u202Ey"}`);
   });
+});
+
+test.each([
+  [[0, 0, 0, 0], "Nothing is waiting, and nothing arrives.", false],
+  [[0, 2, 0, 0], "2 tasks are being done.", false],
+  [[1, 0, 0, 0], "1 task waits, and none is being done.", true],
+  [[9, 3, 12, 8], "Work is piling up: 12.0 tasks/s arrive.", true],
+  [[9, 3, 8, 8], "Work is flowing: 8.0 tasks/s arrive.", false],
+  [[0, 3, 8, 8], "Everything is done as it arrives.", false],
+  [[9, 3, 0, 8], "Nothing arrives; 9 tasks wait.", false],
+] as const)("the flow of all queues %j is a sentence", (figures, sentence, isStuck) => {
+  const [waiting, running, addedPerSecond, donePerSecond] = figures;
+  expect(describeFlow({ waiting, running, addedPerSecond, donePerSecond })).toEqual({ sentence, isStuck });
 });

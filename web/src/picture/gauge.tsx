@@ -1,7 +1,7 @@
 /** Below the picture: throughput against arrival, the depth with its trend, and the oldest wait. */
 
 import type { QueueFrame } from "../api/contract.ts";
-import { showDuration } from "../format/duration.ts";
+import { showSeconds } from "../format/duration.ts";
 import { countOf, showCount, showExact, showRate } from "../format/number.ts";
 
 export function Gauge({ frame }: { frame: QueueFrame }) {
@@ -35,7 +35,7 @@ export function Gauge({ frame }: { frame: QueueFrame }) {
         </span>
       </span>
       <span class="oldest">
-        oldest <b>{stats.oldestAge === null ? "–" : showDuration(stats.oldestAge)}</b>
+        oldest <b>{stats.oldestAge === null ? "–" : showSeconds(stats.oldestAge)}</b>
       </span>
     </div>
   );

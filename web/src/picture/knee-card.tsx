@@ -17,7 +17,7 @@ export function KneeCard({ frame }: { frame: QueueFrame }) {
   return (
     <section class="card">
       <h3>Throughput by workers</h3>
-      <svg class="knee" viewBox="0 0 300 148" role="img" aria-label={summary}>
+      <svg class="knee" viewBox="0 0 300 188" role="img" aria-label={summary}>
         <line x1={plot.left} x2={plot.right} y1={plot.baseY} y2={plot.baseY} stroke="var(--line)" />
         <line
           x1={plot.left}

@@ -24,7 +24,7 @@ export interface KneePlot {
   right: number;
 }
 
-const [LEFT, RIGHT, TOP, BASE] = [8, 292, 22, 124] as const;
+const [LEFT, RIGHT, TOP, BASE] = [8, 292, 22, 164] as const;
 
 export function plotKnee({ ratePerWorker, arrivals, workers, throughput, observed }: KneeInput): KneePlot {
   const kneeAt = ratePerWorker ? arrivals / ratePerWorker : 0;

@@ -20,15 +20,25 @@ interface ChartProps {
   series: Series[];
   /** Of the y axis, the crosshair and the label at the end of a line. */
   show: (value: number) => string;
-  /** The axis has whole numbers only. */
-  whole?: boolean;
+  /** The smallest step of the y axis, so that two of its numbers never look the same. */
+  least?: number;
   height?: number;
+}
+
+/** A young store would show a line at the very end of an empty chart: until it has more, a chart has 18 values. */
+const LEAST_VALUES = 18;
+
+/** Where a chart begins whose first values were not recorded. */
+export function firstShown(values: readonly (number | null)[]): number {
+  const least = Math.max(0, values.length - LEAST_VALUES);
+  const first = values.findIndex((value) => value !== null);
+  return first < 0 ? least : Math.min(first, least);
 }
 
 const SYNC = uPlot.sync("page");
 const LABEL_WIDTH = 76;
 
-export function Chart({ title, times, series, show, whole = false, height = 132 }: ChartProps) {
+export function Chart({ title, times, series, show, least = 0, height = 132 }: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const dark = isDark.value;
@@ -38,7 +48,7 @@ export function Chart({ title, times, series, show, whole = false, height = 132 
 
   useEffect(() => {
     const element = host.current!;
-    const made = new uPlot(optionsFor(series, { height, whole }, latest), dataOf(times, series), element);
+    const made = new uPlot(optionsFor(series, { height, least }, latest), dataOf(times, series), element);
     plot.current = made;
     SYNC.sub(made);
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
@@ -83,7 +93,7 @@ type Latest = { current: Pick<ChartProps, "series" | "show"> };
 
 function optionsFor(
   series: Series[],
-  { height, whole }: { height: number; whole: boolean },
+  { height, least }: { height: number; least: number },
   latest: Latest,
 ): uPlot.Options {
   const font = `11px ${getComputedStyle(document.body).fontFamily}`;
@@ -101,7 +111,7 @@ function optionsFor(
       {
         ...axis,
         grid,
-        ...(whole && { incrs: WHOLE }),
+        ...(least > 0 && { incrs: STEPS.map((step) => step * least) }),
         size: 52,
         space: 36,
         values: (_plot, splits) => splits.map((at) => latest.current.show(at)),
@@ -124,7 +134,7 @@ function optionsFor(
   };
 }
 
-const WHOLE = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((factor) => factor * 10 ** power)).flat();
+const STEPS = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((factor) => factor * 10 ** power)).flat();
 
 const alone: uPlot.Series.Points.Filter = (plot, series) => {
   const values = plot.data[series]!;

@@ -144,7 +144,7 @@ function VirtualRows<Row>(props: TableProps<Row>) {
   useLayoutEffect(() => virtualizer._willUpdate());
   // oxlint-enable no-underscore-dangle
   return (
-    <div class="table-scroll" ref={scroller} style={{ height: "calc(100dvh - 190px)" }} tabIndex={0}>
+    <div class="table-scroll" ref={scroller} tabIndex={0}>
       <Header columns={props.columns} />
       <div role="rowgroup" style={{ position: "relative", height: `${props.rows.length * ROW}px` }}>
         {virtualizer.getVirtualItems().map(({ index, start }) => (

@@ -66,10 +66,16 @@ export function GroupDetail({ group, by, reload }: { group: DeadGroup; by: strin
       </div>
       {mayAct && canChoose && (
         <div class="row">
-          {tasks[0] && <Button onClick={() => void redriveOne(tasks[0]!.id)}>Redrive one</Button>}
-          <Button main onClick={() => askForJob({ action: "redrive", ...rest }, count)}>
-            Redrive {countOf(count, "task")}
-          </Button>
+          {tasks[0] && (
+            <Button main={count === 1} onClick={() => void redriveOne(tasks[0]!.id)}>
+              Redrive one
+            </Button>
+          )}
+          {count > 1 && (
+            <Button main onClick={() => askForJob({ action: "redrive", ...rest }, count)}>
+              Redrive {countOf(count, "task")}
+            </Button>
+          )}
           <Button danger onClick={() => askForJob({ action: "discard", ...rest }, count)}>
             Discard {countOf(count, "task")}
           </Button>
@@ -115,13 +121,7 @@ function columnsFor(redrive: ((id: string) => void) | null): Column<FoundTask>[]
       wide: true,
       cell: ({ data }) => <span class="code quiet">{preview(data)}</span>,
     },
-    {
-      name: "Died",
-      width: "88px",
-      narrow: "84px",
-      number: true,
-      cell: ({ endedAt }) => <Ago at={endedAt} />,
-    },
+    // Before the last column, so that no empty space is at the end of a row that is not pointed at.
     {
       ...{ name: "", width: "76px" },
       cell: ({ id }) =>
@@ -132,6 +132,13 @@ function columnsFor(redrive: ((id: string) => void) | null): Column<FoundTask>[]
             </Button>
           </span>
         ),
+    },
+    {
+      name: "Died",
+      width: "88px",
+      narrow: "84px",
+      number: true,
+      cell: ({ endedAt }) => <Ago at={endedAt} />,
     },
   ];
 }

@@ -8,6 +8,7 @@ import { Age } from "../../ui/ago.tsx";
 import { Fact, PageHead } from "../../ui/page-head.tsx";
 import { Sparkline } from "../../ui/sparkline.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
+import { FlowCard } from "./flow.tsx";
 import { FirstPage } from "./first-page.tsx";
 import { holdsBack } from "./holds-back.ts";
 import { sortRows } from "./sort-rows.ts";
@@ -22,28 +23,33 @@ export function Overview() {
   return (
     <>
       <PageHead title="Overview" facts={<Totals />} />
-      <div class="card flush">
-        <div class="table-tools">
-          <input
-            class="input"
-            type="search"
-            aria-label="Find a queue by its name"
-            placeholder="Find a queue"
-            value={wanted}
-            onInput={(event) => filter({ q: event.currentTarget.value })}
-          />
-          {rows.length === known?.size ? (
-            <Attention rows={rows} />
-          ) : (
-            <span class="quiet">{`${rows.length} of ${known?.size ?? 0}`}</span>
-          )}
+      <div class="stack overview">
+        <FlowCard />
+        <div class="card flush">
+          <div class="table-tools">
+            <input
+              class="input"
+              type="search"
+              aria-label="Find a queue by its name"
+              placeholder="Find a queue"
+              value={wanted}
+              onInput={(event) => filter({ q: event.currentTarget.value })}
+            />
+            {rows.length === known?.size ? (
+              <Attention rows={rows} />
+            ) : (
+              <span class="quiet">{`${rows.length} of ${known?.size ?? 0}`}</span>
+            )}
+          </div>
+          <Table label="Queues" rows={rows} keyOf={({ name }) => name} columns={columnsFor(sort)} linked />
+          {rows.length === 0 && known && <p class="table-note">No queue has “{wanted}” in its name.</p>}
         </div>
-        <Table label="Queues" rows={rows} keyOf={({ name }) => name} columns={columnsFor(sort)} linked />
-        {rows.length === 0 && known && <p class="table-note">No queue has “{wanted}” in its name.</p>}
       </div>
     </>
   );
 }
+
+const SPARK_MINUTES = 30;
 
 /** Names that are shown of the queues that are held back. */
 const NAMED = 3;
@@ -65,12 +71,11 @@ function Attention({ rows }: { rows: QueueRow[] }) {
 function Totals() {
   const figures = totals.value;
   if (!figures) return null;
-  const { waiting, running, donePerSecond, addedPerSecond, dead, workers } = figures;
+  const { waiting, running, dead, workers } = figures;
   return (
     <>
       <Fact value={showCount(waiting)} of="waiting" exact={showExact(waiting)} />
       <Fact value={showCount(running)} of="running" exact={showExact(running)} />
-      <Fact value={showRate(donePerSecond)} of={`of ${showRate(addedPerSecond)} tasks/s`} />
       <Fact value={showCount(workers)} of="workers" />
       {dead > 0 && <Fact value={showCount(dead)} of="dead" tone="red" exact={showExact(dead)} />}
     </>
@@ -88,9 +93,11 @@ function columnsFor(current: string): Column<QueueRow>[] {
       cell: nameOf,
     },
     {
-      ...{ name: "Last 30 min", width: "minmax(80px, 1fr)", wide: true },
+      ...{ name: `Waited, ${SPARK_MINUTES} min`, width: "minmax(80px, 1fr)", wide: true },
       cell: ({ spark = [], name }) =>
-        spark.length > 1 ? <Sparkline values={spark} label={`Depth of ${name}`} /> : null,
+        spark.length > 1 ? (
+          <Sparkline values={spark} of={SPARK_MINUTES} label={`Tasks that waited in ${name}`} />
+        ) : null,
     },
     {
       ...{ name: "Waiting", width: "72px", narrow: "56px", number: true, sort: sort("depth") },

@@ -3,7 +3,7 @@
 import { call } from "../../api/call.ts";
 import type { QueueStats } from "../../api/contract.ts";
 import { showDuration } from "../../format/duration.ts";
-import { countOf, showCount, showRate } from "../../format/number.ts";
+import { showCount, showRate } from "../../format/number.ts";
 import { linkTo } from "../../router/route.ts";
 import { useResource } from "../../store/resource.ts";
 import { Empty } from "../../ui/empty.tsx";
@@ -100,28 +100,31 @@ function StageBox({
   pipeline: string;
   stage: Pipeline["stages"][number];
 }) {
+  const dead = stats?.depth.dead ?? 0;
   const waiting = stats ? stats.depth.ready + stats.depth.waiting : 0;
   return (
     <li>
       <a class="stage-box" href={linkTo(["queues", `${pipeline}/${name}`])}>
-        <b class="clip">{name}</b>
-        {joins && <span class="quiet">joins all parts</span>}
-        <span class="stage-figures">
-          <span>
-            <b>{showCount(waiting)}</b> <span class="quiet">waiting</span>
-          </span>
-          <span>
-            <b>{showRate(stats?.rates.donePerSecond ?? 0)}</b> <span class="quiet">/s</span>
-          </span>
-          <span>
-            <b>{showDuration(stats?.waitTime)}</b> <span class="quiet">wait</span>
-          </span>
+        <span class="stage-name">
+          <b class="clip">{name}</b>
+          {joins && <span class="quiet">joins all parts</span>}
         </span>
-        <span class="quiet">
-          {countOf(stats?.workers ?? 0, "worker")}
-          {(stats?.depth.dead ?? 0) > 0 && <span class="red">, {showCount(stats!.depth.dead)} dead</span>}
+        <span class="stage-figures">
+          <Figure name="waiting" value={showCount(waiting)} />
+          <Figure name="done per second" value={showRate(stats?.rates.donePerSecond ?? 0)} />
+          <Figure name="mean wait" value={showDuration(stats?.waitTime)} />
+          <Figure name="workers" value={showCount(stats?.workers ?? 0)} />
+          {dead > 0 && <Figure name="dead" value={showCount(dead)} tone="red" />}
         </span>
       </a>
     </li>
+  );
+}
+
+function Figure({ name, value, tone }: { name: string; value: string; tone?: string }) {
+  return (
+    <span>
+      <span class="quiet">{name}</span> <b class={tone}>{value}</b>
+    </span>
   );
 }

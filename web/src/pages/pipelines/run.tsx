@@ -38,7 +38,7 @@ export function RunPage({ id }: { id: string }) {
           run && (
             <>
               <StateBadge state={run.state} />
-              <Fact value={showDuration((run.endedAt ?? now.value) - run.createdAt)} of="from begin to end" />
+              <Fact value={showDuration((run.endedAt ?? now.value) - run.createdAt)} of="from start to end" />
             </>
           )
         }

@@ -1,17 +1,18 @@
 /** Depth, rates, waits and failures over minutes to days. All charts share their range and one crosshair. */
 
 import { call } from "../../api/call.ts";
-import type { History } from "../../api/contract.ts";
+import type { History, HistorySeries } from "../../api/contract.ts";
 import { showDuration } from "../../format/duration.ts";
 import { showCount, showRate } from "../../format/number.ts";
 import { filter, route } from "../../router/route.ts";
 import { serverNow } from "../../store/clock.ts";
 import { useResource } from "../../store/resource.ts";
-import { Chart } from "../../ui/chart.tsx";
+import { Chart, firstShown } from "../../ui/chart.tsx";
 import { Failure } from "../../ui/dialog.tsx";
 
+const SHORT_MS = 900_000;
 const RANGES: Record<string, { name: string; ms: number }> = {
-  "15m": { name: "15 min", ms: 900_000 },
+  "15m": { name: "15 min", ms: SHORT_MS },
   "3h": { name: "3 h", ms: 10_800_000 },
   "1d": { name: "1 day", ms: 86_400_000 },
   "7d": { name: "7 days", ms: 604_800_000 },
@@ -50,29 +51,33 @@ export function HistoryCard({ queue }: { queue: string }) {
         </div>
       </div>
       <Failure text={failure} />
-      {value && <Charts history={value} />}
+      {value && <Charts history={value} isShort={ms === SHORT_MS} />}
     </section>
   );
 }
 
-function Charts({ history: { from, step, series } }: { history: History }) {
-  const times = series.depth.map((_, at) => (from + (at + 1) * step) / 1_000);
+function Charts({ history: { from, step, series }, isShort }: { history: History; isShort: boolean }) {
+  const all = series.depth.map((_, at) => (from + (at + 1) * step) / 1_000);
+  const first = isShort ? firstShown(series.depth) : 0;
+  const times = all.slice(first);
+  const shown = (name: HistorySeries) => series[name].slice(first);
   return (
     <div class="charts">
       <Chart
         title="Waiting"
         times={times}
         show={showCount}
-        whole
-        series={[{ label: "depth", colour: "accent", values: series.depth, fill: true }]}
+        least={1}
+        series={[{ label: "depth", colour: "accent", values: shown("depth"), fill: true }]}
       />
       <Chart
         title="Tasks per second"
         times={times}
         show={showRate}
+        least={0.1}
         series={[
-          { label: "in", colour: "quiet", values: series.added },
-          { label: "out", colour: "accent", values: series.done },
+          { label: "in", colour: "quiet", values: shown("added") },
+          { label: "out", colour: "accent", values: shown("done") },
         ]}
       />
       <Chart
@@ -80,15 +85,16 @@ function Charts({ history: { from, step, series } }: { history: History }) {
         times={times}
         show={showDuration}
         series={[
-          { label: "wait", colour: "quiet", values: series.wait },
-          { label: "run", colour: "accent", values: series.service },
+          { label: "wait", colour: "quiet", values: shown("wait") },
+          { label: "run", colour: "accent", values: shown("service") },
         ]}
       />
       <Chart
         title="Failures per second"
         times={times}
         show={showRate}
-        series={[{ label: "failed", colour: "red", values: series.failed }]}
+        least={0.1}
+        series={[{ label: "failed", colour: "red", values: shown("failed") }]}
       />
     </div>
   );

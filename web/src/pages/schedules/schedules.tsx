@@ -6,6 +6,7 @@ import { writeDuration } from "../../format/duration.ts";
 import { quote } from "../../format/shell.ts";
 import { go, linkTo } from "../../router/route.ts";
 import { may } from "../../store/access.ts";
+import { now } from "../../store/clock.ts";
 import { useResource } from "../../store/resource.ts";
 import { Ago, Instant } from "../../ui/ago.tsx";
 import { Button } from "../../ui/button.tsx";
@@ -65,10 +66,7 @@ function Schedule({ schedule, reload }: { schedule: ScheduleRecord; reload: () =
       <ol class="times" aria-label="Next times">
         {next.slice(0, NEXT).map((at) => (
           <li key={at}>
-            <Instant at={at} />{" "}
-            <span class="quiet">
-              <Ago at={at} />
-            </span>
+            <Instant at={at} /> <span class="quiet">{at <= now.value ? "due now" : <Ago at={at} />}</span>
           </li>
         ))}
       </ol>
