@@ -5,7 +5,7 @@ import { startTimer } from "../core/clock.ts";
 export interface ConnectionLimits {
   /** Most connections at once. */
   max: number;
-  /** A connection whose pending bytes do not move for this long is destroyed; in milliseconds. */
+  /** A connection whose pending bytes do not move for this long is reset; in milliseconds. */
   readMs: number;
   /** A connection that the server has ended is destroyed if its peer has not ended it by then; in milliseconds. */
   farewellMs: number;
@@ -13,6 +13,8 @@ export interface ConnectionLimits {
 
 interface Connection {
   socket: Socket;
+  /** The TCP socket below a TLS socket; otherwise the same. */
+  tcp: Socket;
   /** Requests that are being answered. An upgraded connection counts as one until it closes. */
   served: number;
   /** The progress of the pending bytes at the last check. */
@@ -88,7 +90,7 @@ export class Connections {
   }
 
   #open(socket: Socket): void {
-    const connection: Connection = { socket, served: 0, mark: "", stalledMs: 0, endedMs: 0 };
+    const connection: Connection = { socket, tcp: socket, served: 0, mark: "", stalledMs: 0, endedMs: 0 };
     const peer = peerOf(socket);
     this.#all.add(connection);
     this.#bySocket.set(socket, connection);
@@ -136,9 +138,18 @@ export class Connections {
     connection.stalledMs = isPending && mark === connection.mark ? connection.stalledMs + this.#tickMs : 0;
     connection.mark = mark;
     connection.endedMs = socket.writableEnded && !isPending ? connection.endedMs + this.#tickMs : 0;
-    if (connection.stalledMs >= this.#limits.readMs || connection.endedMs >= this.#limits.farewellMs)
-      socket.destroy();
+    if (connection.stalledMs >= this.#limits.readMs) cutOff(connection);
+    else if (connection.endedMs >= this.#limits.farewellMs) socket.destroy();
   }
+}
+
+/**
+ * With a reset: after an orderly end, the kernel would keep up to some megabytes for a peer that does not read, for
+ * minutes, and the peer would not learn that it was cut off. Not after `end()`: the system allows no reset then.
+ */
+function cutOff({ socket, tcp }: Connection): void {
+  if (!socket.writableEnded && !tcp.destroyed) tcp.resetAndDestroy();
+  socket.destroy();
 }
 
 /** The first of a set, as a list: none if the set is empty. */

@@ -26,6 +26,7 @@ test("package.json requires the same Node version as the check", () => {
 test.each([
   "src/index.ts",
   "src/testing/index.ts",
+  "src/server/mount-dashboard.ts",
   "src/engines/sqlite/thread/thread.ts",
   "src/engines/postgres/heartbeat/heartbeat-thread.ts",
 ])("%s checks Node's version before it imports anything else", (file) => {

@@ -146,6 +146,30 @@ describe("a client that never closes its connection", () => {
     await areFreed(server);
   });
 
+  test.each([
+    ["TCP", async () => ({})],
+    ["TLS", async () => ({ tls: await makeCertificate() })],
+  ])("a client that listens to the events over %s and reads none is reset", async (_, options) => {
+    const { server, store } = await setUp(await options());
+    const tcp = await dial(server);
+    const socket = server.url.startsWith("https")
+      ? connectSecurely({ socket: tcp, rejectUnauthorized: false })
+      : tcp;
+    const failed = once(socket, "error").catch((error: unknown) => [error]);
+    socket.write("GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    await once(socket, "readable");
+    tcp.pause();
+    const adding = setInterval(() => {
+      const queue = "q".repeat(128);
+      void store.add(Array.from({ length: 1_000 }, () => ({ queue, data: "1" }))).catch(() => {});
+    }, 5);
+    onTestFinished(() => clearInterval(adding));
+    await areFreed(server);
+    // What it had received before is still there.
+    socket.resume();
+    expect((await failed)[0]).toMatchObject({ code: "ECONNRESET" });
+  });
+
   test("a client that reads none of its answers on a WebSocket, and keeps calling, is cut off", async () => {
     const { server, store } = await setUp({ native: { ...TIMEOUTS.native, beatMs: 60_000 } });
     const data = JSON.stringify("x".repeat(200_000));

@@ -2,6 +2,7 @@ import { BOUNDS } from "../../engine/bounds.ts";
 import type { EventsAfter, Verbs } from "../../engine/engine.ts";
 import { isTaken } from "../../core/idempotency.ts";
 import { pastRetention } from "../../core/retention.ts";
+import { least } from "../../core/least.ts";
 import { dueDocuments } from "./documents.ts";
 import { remove } from "./line.ts";
 import { wakeTimes } from "./lanes.ts";
@@ -25,13 +26,13 @@ export function housekeep(model: Model): Verbs["housekeep"]["out"] {
   for (const session of model.sessions.values()) {
     const leases = claimsOf(model, session.id).map((task) => task.claim!.lease);
     // A session with claims does not end, however long it has been silent.
-    const first = leases.length === 0 ? session.lease : Math.min(...leases);
+    const first = leases.length === 0 ? session.lease : least(leases);
     times.push(session.heartbeatAt + first - model.awake);
   }
   for (const at of wakeTimes(model)) times.push(at - model.now);
   const { due, next } = dueDocuments(model);
   if (next !== null) times.push(next);
-  return { next: times.length === 0 ? null : Math.max(0, Math.min(...times)), now: model.now, due };
+  return { next: times.length === 0 ? null : Math.max(0, least(times)), now: model.now, due };
 }
 
 export function prune(model: Model, { limit }: Verbs["prune"]["in"]): { removed: number; more: boolean } {

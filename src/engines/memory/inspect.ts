@@ -23,6 +23,7 @@ import {
   type TaskState,
 } from "../../core/task.ts";
 import type { Verified } from "../../core/verification.ts";
+import { least } from "../../core/least.ts";
 import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../engine/cursor.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
 import type { ListRequest, Verbs } from "../../engine/engine.ts";
@@ -189,7 +190,7 @@ export function figuresOf(model: Model, queue: string): QueueFigures {
   }
   return {
     depth: model.depth(queue),
-    oldestAge: ready.length === 0 ? null : model.now - Math.min(...ready.map((task) => task.createdAt)),
+    oldestAge: ready.length === 0 ? null : model.now - least(ready.map((task) => task.createdAt)),
     ...describeFlow(flow, BOUNDS.rateWindow),
     workers: liveSessions(model, queue).length,
     heldBack: heldBack(model, queue),
@@ -216,7 +217,7 @@ function heldBack(model: Model, name: string): HeldBack | null {
     .sort((a, b) => standing(a) - standing(b) || rankOf(a) - rankOf(b) || a.place - b.place);
   if (!first) {
     const times = [...queue.lanes.values()].flatMap(({ wakeAt }) => wakeAt ?? []);
-    return heldBackByGroups(times.length === 0 ? null : Math.min(...times), model.now);
+    return heldBackByGroups(times.length === 0 ? null : least(times), model.now);
   }
   const { urgent } = first;
   const counted = { ...queue.gate, running: runningOf(model, name) };

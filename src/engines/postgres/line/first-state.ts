@@ -1,4 +1,5 @@
 import type { TaskState } from "../../../core/task.ts";
+import { least } from "../../../core/least.ts";
 import { type Join, joinGroups } from "../limits/add-to-lanes.ts";
 import { enterLineOfLanes } from "../limits/lane-line.ts";
 import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";
@@ -111,11 +112,6 @@ function writeWaiting(tx: Tx, tasks: NewTaskRow[]): void {
   if (tasks.length === 0) return;
   const groups = tasks.map((each) => each.groupKey!);
   tx.put(INSERT_WAITING, queuesOf(tasks), groups, positionsOf(tasks), numbersOf(tasks), ranksOf(tasks));
-}
-
-/** Math.min(...values) would overflow the stack with many tasks. */
-function least(values: number[]): number {
-  return values.reduce((a, b) => Math.min(a, b));
 }
 
 export function queuesOf(tasks: NewTaskRow[]): string {
