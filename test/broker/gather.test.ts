@@ -114,6 +114,14 @@ test("a large operation is sent at once, and not together with earlier ones", as
   ]);
 });
 
+test("documents are sent with the large add that follows them", async () => {
+  const { gatherer, batches } = makeGatherer();
+  const tasks = Array.from({ length: 500 }, () => ({ queue: "work", data: "1" }));
+  void gatherer.run({ verb: "documents", kind: "amqp-version", name: "topology", limit: 1 });
+  void gatherer.run({ verb: "add", tasks });
+  expect(batches.map(({ ops }) => ops.map(({ verb }) => verb))).toEqual([["documents", "add"]]);
+});
+
 test("a declaration is sent with the call that follows it", async () => {
   const { gatherer, batches } = makeGatherer(3);
   for (let call = 0; call < 127; call++) void gatherer.run(read(`${call}`));
