@@ -16,7 +16,7 @@ interface Unacked {
   feeder: Feeder;
   /** As AMQP calls the queue. */
   queueName: string;
-  /** Undefined: it came by basic.get. */
+  /** Whose prefetch it counts for. Undefined: it came by basic.get, or its claim is lost. */
   consumer: ChannelConsumer | undefined;
 }
 
@@ -234,15 +234,18 @@ export class Deliveries {
       this.#unacked.set(tag, unacked);
   }
 
-  /** The claim of a message has ended without this channel. */
-  lost(fence: number): number | undefined {
-    for (const [tag, unacked] of this.#unacked) {
+  /**
+   * The claim of a message has ended without this channel, or its queue is gone. The client does not know, so its
+   * acknowledgement is still valid, and has no effect. Returns whether the client has the message.
+   */
+  lost(fence: number): boolean {
+    for (const unacked of this.#unacked.values()) {
       if (unacked.fence !== fence) continue;
-      this.#unacked.delete(tag);
       if (unacked.consumer) unacked.consumer.unacked--;
-      return tag;
+      unacked.consumer = undefined;
+      return true;
     }
-    return undefined;
+    return false;
   }
 
   pumpAll(): void {
@@ -255,12 +258,14 @@ export class Deliveries {
     this.#isEnded = true;
     const consumers = [...this.consumers.values()];
     this.consumers.clear();
-    for (const consumer of consumers) consumer.feeder.remove(consumer);
-    this.#channel.connection.door.replies.close(this.#channel);
     const held = [...this.#unacked.values(), ...this.#uncommitted.map(({ unacked }) => unacked)];
     this.#unacked.clear();
     const feeders = new Set(held.map(({ feeder }) => feeder));
-    await Promise.all(held.map((unacked) => this.#return(unacked, "lost").catch(() => {})));
+    // First, so that the next single active consumer gets them before what is behind them.
+    const returning = held.map((unacked) => this.#return(unacked, "lost").catch(() => {}));
+    for (const consumer of consumers) consumer.feeder.remove(consumer);
+    this.#channel.connection.door.replies.close(this.#channel);
+    await Promise.all(returning);
     for (const feeder of feeders) feeder.pump();
     for (const consumer of consumers) this.#channel.connection.door.consumerLeft(consumer);
   }
@@ -336,8 +341,7 @@ export class ChannelConsumer implements Consumer {
   }
 
   lost(fence: number, isTimeout: boolean): void {
-    const tag = this.#channel.deliveries.lost(fence);
-    if (tag === undefined || !isTimeout) return;
+    if (!this.#channel.deliveries.lost(fence) || !isTimeout) return;
     const { connection, number, vhost } = this.#channel;
     const settings = connection.door.topology.queue(vhost, this.queueName)?.arguments ?? [];
     const ms = numberOf(fieldOf(settings, "x-consumer-timeout")) ?? CONSUMER_TIMEOUT_MS;

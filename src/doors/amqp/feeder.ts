@@ -53,6 +53,8 @@ export class Feeder {
   #session: Promise<number> | undefined;
   /** Set while a claim is in progress. */
   #claiming: AbortController | undefined;
+  /** How many tasks came back. */
+  #returned = 0;
   /** How many tasks to claim beyond the room of the consumers. */
   #ahead = 0;
   #isPumpScheduled = false;
@@ -179,8 +181,11 @@ export class Feeder {
       stop.signal.throwIfAborted();
       const { port, worker, queue } = this.#options;
       const call = { queues: [queue], max, worker: worker.id, session, signal: stop.signal };
+      const returned = this.#returned;
       const { tasks } = await port.claim({ ...call, wait: LIMITS.workerWaitMs });
       this.#buffer.push(...tasks);
+      // A single active consumer gets all tasks in order: one that came back during the claim may belong before these.
+      if (this.#consumers[0]?.isSingleActive && returned !== this.#returned) this.releaseBuffer();
     } catch (error) {
       if (!stop.signal.aborted) await this.#recover(error);
     } finally {
@@ -281,6 +286,7 @@ export class Feeder {
   async returnTask(fence: number, reason: "requeued" | "lost"): Promise<void> {
     if (!this.#held.has(fence)) return;
     // The tasks that were claimed after it are returned too, so that this one is the next one again.
+    this.#returned++;
     this.releaseBuffer();
     await this.settle(fence, this.returnCall(reason));
   }

@@ -133,6 +133,23 @@ export const consuming: Record<string, Script> = {
     await channel.call("queue.declare", { queue: "k.prio2" });
     await channel.call("basic.consume", { queue: "k.prio2", arguments: { "x-priority": "S:high" } });
   },
+  "single active consumer: the next one begins with what a lost one held": async (talk) => {
+    const [peer, two] = [await talk.connect(), await talk.channel()];
+    const one = await peer.channel(1);
+    await two.call("queue.declare", { queue: "k.lost", arguments: { "x-single-active-consumer": "t:true" } });
+    await one.call("basic.qos", { prefetchCount: 2 });
+    await one.call("basic.consume", { queue: "k.lost", consumerTag: "c" });
+    await two.call("basic.qos", { prefetchCount: 5 });
+    await two.call("basic.consume", { queue: "k.lost", consumerTag: "d" });
+    await talk.fill("k.lost", ["1", "2", "3", "4", "5", "6"]);
+    for (let tag = 1; tag <= 2; tag++) {
+      await one.take();
+      one.send("basic.ack", { deliveryTag: tag });
+    }
+    await one.takeMany(2);
+    peer.cut();
+    await two.takeMany(4);
+  },
   "single active consumer: the next one takes over": async (talk) => {
     const [one, two] = [await talk.channel(), await talk.channel()];
     await one.call("queue.declare", { queue: "k.sac", arguments: { "x-single-active-consumer": "t:true" } });
