@@ -79,7 +79,11 @@ function targetsOf(
 
 const DEATHS = "x-death";
 
-/** The headers with this death in front. The same queue and reason count up, and move to the front. */
+/**
+ * The headers with this death in front. An earlier one from the same queue, for the same reason, moves there and counts
+ * up: its exchange, keys and expiration stay those of the first time, as in RabbitMQ. What is not a list of deaths is
+ * replaced.
+ */
 export function withDeath(
   headers: Table,
   queue: string,
@@ -93,29 +97,36 @@ export function withDeath(
   const isSame = (death: Field): boolean =>
     textOfDeath(death, "queue") === queue && textOfDeath(death, "reason") === reason;
   const earlier = before.find(isSame);
-  const count = (earlier?.type === "F" ? (numberOf(fieldOf(earlier.value, "count")) ?? 0) : 0) + 1;
   const keys = [routingKey, ...keysIn(headers, "CC")].map(text);
-  const death: Field = {
-    type: "F",
-    value: [
-      ["count", long(count)],
-      ["reason", text(reason)],
-      ["queue", text(queue)],
-      ["time", { type: "T", value: BigInt(Math.floor(now / 1_000)) }],
-      ["exchange", text(exchange)],
-      ["routing-keys", { type: "A", value: keys }],
-      ...(expiration === undefined ? [] : ([["original-expiration", text(expiration)]] as Table)),
-    ],
-  };
+  const death: Field =
+    earlier?.type === "F"
+      ? countedUp(earlier.value)
+      : {
+          type: "F",
+          value: [
+            ["count", long(1)],
+            ["reason", text(reason)],
+            ["queue", text(queue)],
+            ["time", { type: "T", value: BigInt(Math.floor(now / 1_000)) }],
+            ["exchange", text(exchange)],
+            ["routing-keys", { type: "A", value: keys }],
+            ...(expiration === undefined ? [] : ([["original-expiration", text(expiration)]] as Table)),
+          ],
+        };
   const deaths: Field = { type: "A", value: [death, ...before.filter((each) => !isSame(each))] };
-  const others = headers.filter(([name]) => name !== DEATHS);
-  const isFirst = fieldOf(headers, "x-first-death-reason") === undefined;
-  const first: Table = isFirst
-    ? [
-        ["x-first-death-exchange", text(exchange)],
-        ["x-first-death-queue", text(queue)],
-        ["x-first-death-reason", text(reason)],
-      ]
-    : [];
-  return [...others, [DEATHS, deaths], ...first];
+  const first: Table =
+    field === undefined
+      ? [
+          ["x-first-death-exchange", text(exchange)],
+          ["x-first-death-queue", text(queue)],
+          ["x-first-death-reason", text(reason)],
+        ]
+      : [];
+  const replaced = new Set([DEATHS, ...first.map(([name]) => name)]);
+  return [...headers.filter(([name]) => !replaced.has(name)), [DEATHS, deaths], ...first];
+}
+
+function countedUp(death: Table): Field {
+  const count = (numberOf(fieldOf(death, "count")) ?? 0) + 1;
+  return { type: "F", value: [["count", long(count)], ...death.filter(([name]) => name !== "count")] };
 }

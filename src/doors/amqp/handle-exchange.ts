@@ -1,8 +1,9 @@
 import type { Channel, Handlers } from "./channel.ts";
+import { checkSameArgument, refuseDifference } from "./equivalence.ts";
 import { exchangeScope } from "./names.ts";
 import { type Binding, type Exchange, EXCHANGE_TYPES, type ExchangeType } from "./route.ts";
 import { AmqpError, octets } from "./wire/errors.ts";
-import { canonical, fieldOf, readTable, shownValue, type Table, typeName } from "./wire/table.ts";
+import { fieldOf, readTable, shownValue, type Table, typeName } from "./wire/table.ts";
 
 /** The methods on exchanges. */
 
@@ -18,18 +19,11 @@ export function refuseDefault(name: string): void {
 
 function checkEquivalent(channel: Channel, before: Exchange, now: Omit<Exchange, "bindings">): void {
   const where = `exchange '${now.name}' in vhost '${channel.vhost}'`;
-  const differ = (name: string, received: string, current: string): never => {
-    throw new AmqpError(
-      "PRECONDITION_FAILED",
-      `inequivalent arg '${name}' for ${where}: received ${received} but current is ${current}`,
-    );
-  };
-  if (before.type !== now.type) differ("type", `'${now.type}'`, `'${before.type}'`);
+  if (before.type !== now.type) refuseDifference("type", `'${now.type}'`, `'${before.type}'`, where);
   for (const [field, name] of FLAGS)
-    if (before[field] !== now[field]) differ(name, `'${now[field]}'`, `'${before[field]}'`);
-  const had = fieldOf(before.arguments, ALTERNATE);
-  const has = fieldOf(now.arguments, ALTERNATE);
-  if ((had && canonical(had)) !== (has && canonical(has))) differ(ALTERNATE, shown(has), shown(had));
+    if (before[field] !== now[field]) refuseDifference(name, `'${now[field]}'`, `'${before[field]}'`, where);
+  const [had, has] = [fieldOf(before.arguments, ALTERNATE), fieldOf(now.arguments, ALTERNATE)];
+  checkSameArgument(ALTERNATE, had, has, where);
 }
 
 const ALTERNATE = "alternate-exchange";
@@ -38,10 +32,6 @@ const FLAGS = [
   ["autoDelete", "auto_delete"],
   ["internal", "internal"],
 ] as const;
-
-function shown(field: ReturnType<typeof fieldOf>): string {
-  return field?.type === "S" ? `the value '${field.value.toString()}' of type 'longstr'` : "none";
-}
 
 function typeOf(type: string): ExchangeType {
   const known = EXCHANGE_TYPES.find((each) => each === type);

@@ -1,16 +1,8 @@
 import { MOST_ATTEMPTS, type NamedPolicy, UNLIMITED_ATTEMPTS } from "../../core/policy.ts";
+import { checkSameArgument } from "./equivalence.ts";
 import { DEAD_LETTERS } from "./names.ts";
 import { AmqpError } from "./wire/errors.ts";
-import {
-  canonical,
-  type Field,
-  fieldOf,
-  numberOf,
-  type Table,
-  textOf,
-  typeName,
-  shownValue,
-} from "./wire/table.ts";
+import { type Field, fieldOf, numberOf, type Table, textOf, typeName } from "./wire/table.ts";
 
 /** The arguments of queue.declare: checked, compared with those of an earlier declaration, and turned into a policy. */
 export interface QueueSettings {
@@ -31,20 +23,21 @@ export interface QueueSettings {
 
 type Kind = "number" | "text" | "boolean";
 
+/** In RabbitMQ's order: of several arguments that differ, its error names the first. */
 const KNOWN = {
-  "x-message-ttl": ["messageTtl", "number"],
   "x-expires": ["expires", "number"],
-  "x-max-length": ["maxLength", "number"],
-  "x-max-length-bytes": ["maxLengthBytes", "number"],
-  "x-overflow": ["overflow", "text"],
+  "x-message-ttl": ["messageTtl", "number"],
   "x-dead-letter-exchange": ["deadLetterExchange", "text"],
   "x-dead-letter-routing-key": ["deadLetterRoutingKey", "text"],
+  "x-max-length": ["maxLength", "number"],
+  "x-max-length-bytes": ["maxLengthBytes", "number"],
   "x-max-priority": ["maxPriority", "number"],
+  "x-overflow": ["overflow", "text"],
+  "x-queue-mode": ["mode", "text"],
   "x-single-active-consumer": ["singleActiveConsumer", "boolean"],
   "x-queue-type": ["type", "text"],
   "x-delivery-limit": ["deliveryLimit", "number"],
   "x-consumer-timeout": ["consumerTimeout", "number"],
-  "x-queue-mode": ["mode", "text"],
 } as const satisfies Record<string, readonly [keyof QueueSettings, Kind]>;
 
 /** A message of this size fits: RabbitMQ's own limit is 128 MiB, and larger ones belong elsewhere. */
@@ -133,35 +126,16 @@ function check(settings: QueueSettings, where: string): void {
     refuse("x-dead-letter-routing-key", "routing_key_but_no_dlx_defined");
 }
 
-/** Refuses arguments that differ from those of the first declaration, in RabbitMQ's words. Unknown ones are not compared. */
+/** Refuses arguments that differ from those of the first declaration. Unknown ones are not compared. */
 export function checkSame(before: Table, now: Table, where: string): void {
-  for (const name of Object.keys(KNOWN)) {
-    const had = compared(before, name);
-    const has = compared(now, name);
-    if (had === undefined && has === undefined) continue;
-    if (had && has && canonical(had) === canonical(has)) continue;
-    const [received, current] =
-      had && has ? [`'${valueOf(has)}'`, `'${valueOf(had)}'`] : [shown(has), shown(had)];
-    throw new AmqpError(
-      "PRECONDITION_FAILED",
-      `inequivalent arg '${name}' for ${where}: received ${received} but current is ${current}`,
-    );
-  }
+  for (const name of Object.keys(KNOWN))
+    checkSameArgument(name, compared(before, name), compared(now, name), where);
 }
 
 /** A classic queue need not be called one. */
 function compared(table: Table, name: string): Field | undefined {
   const field = fieldOf(table, name);
   return name === "x-queue-type" && textOf(field) === "classic" ? undefined : field;
-}
-
-function valueOf(field: Field): string {
-  return shownValue(field);
-}
-
-function shown(field: Field | undefined): string {
-  if (field === undefined) return "none";
-  return `the value '${valueOf(field)}' of type '${typeName(field)}'`;
 }
 
 /**

@@ -120,6 +120,51 @@ export const deadLetters: Record<string, Script> = {
     }
     await channel.take();
   },
+  "dead letter: retried twice, with the exchange, key and expiration of the first time": async (talk) => {
+    const channel = await talk.channel();
+    const retry = { "x-dead-letter-exchange": "S:", "x-dead-letter-routing-key": "S:l.retry" };
+    await channel.call("queue.declare", { queue: "l.work", arguments: retry });
+    await channel.call("queue.declare", {
+      ...{ queue: "l.retry" },
+      arguments: {
+        ...{ "x-dead-letter-exchange": "S:", "x-dead-letter-routing-key": "S:l.work" },
+        ...{ "x-message-ttl": "I:30" },
+      },
+    });
+    await channel.call("queue.bind", { queue: "l.work", exchange: "amq.topic", routingKey: "l.#" });
+    channel.publish({ exchange: "amq.topic", routingKey: "l.first" }, "1", { expiration: "60000" });
+    await channel.call("basic.consume", { queue: "l.work", consumerTag: "c" });
+    for (let tag = 1; tag <= 3; tag++) {
+      await channel.take();
+      channel.send("basic.reject", { deliveryTag: tag });
+    }
+    await channel.take();
+  },
+  "dead letter: an x-death that is no list is replaced": async (talk) => {
+    const channel = await talk.channel();
+    await withDeadLetters(channel, "l.text");
+    channel.toQueue("l.text", "1", { headers: { "x-death": "S:often", own: "I:1" } });
+    await channel.quiet();
+    await channel.call("basic.get", { queue: "l.text" });
+    channel.send("basic.reject", { deliveryTag: 1 });
+    await channel.getSoon("l.text.dead", EXPIRED_MS);
+  },
+  "dead letter: CC counts again, and BCC": async (talk) => {
+    const channel = await talk.channel();
+    for (const queue of ["l.cc", "l.bcc"]) await channel.call("queue.declare", { queue });
+    await channel.call("queue.declare", {
+      queue: "l.copies",
+      arguments: { "x-dead-letter-exchange": "S:amq.direct" },
+    });
+    for (const queue of ["l.cc", "l.bcc"])
+      await channel.call("queue.bind", { queue, exchange: "amq.direct", routingKey: `${queue}.key` });
+    channel.toQueue("l.copies", "1", { headers: { CC: ["S:l.cc.key"], BCC: ["S:l.bcc.key"] } });
+    await channel.quiet();
+    await channel.call("basic.get", { queue: "l.copies" });
+    channel.send("basic.reject", { deliveryTag: 1 });
+    await channel.getSoon("l.cc", EXPIRED_MS);
+    await channel.call("basic.get", { queue: "l.bcc", noAck: true });
+  },
   "dead letter: a ring without a reject is dropped": async (talk) => {
     const channel = await talk.channel();
     await channel.call("queue.declare", {

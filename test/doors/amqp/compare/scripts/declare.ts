@@ -82,6 +82,14 @@ export const declare: Record<string, Script> = {
     args({ "x-dead-letter-exchange": "S:a" }),
     args({ "x-dead-letter-exchange": "S:b" }),
   ),
+  "declare: several arguments are left out": twice(
+    "d.several",
+    args({
+      ...{ "x-max-length": "I:5", "x-overflow": "S:drop-head", "x-message-ttl": "I:60000" },
+      ...{ "x-dead-letter-exchange": "S:a", "x-max-priority": "I:3", "x-expires": "I:60000" },
+    }),
+    args({ "x-expires": "I:60000" }),
+  ),
   "declare: x-dead-letter-exchange that does not exist": once(
     "d.dlx3",
     args({ "x-dead-letter-exchange": "S:nowhere" }),
@@ -284,6 +292,18 @@ export const remove: Record<string, Script> = {
     // The claim on the message of the deleted queue is gone; an ack of it is still valid.
     channel.send("basic.ack", { deliveryTag: 1 });
     await channel.call("queue.declare", { queue: "r.count" });
+  },
+  "delete: an ack of what a consumer holds stays valid": async (talk) => {
+    const [channel, other] = [await talk.channel(), await talk.channel()];
+    await channel.call("queue.declare", { queue: "r.acks" });
+    await talk.fill("r.acks", ["1", "2", "3"]);
+    await channel.call("basic.consume", { queue: "r.acks", consumerTag: "c" });
+    await channel.takeMany(3);
+    await other.call("queue.delete", { queue: "r.acks" });
+    await channel.take();
+    channel.send("basic.ack", { deliveryTag: 1 });
+    channel.send("basic.nack", { deliveryTag: 3, multiple: true, requeue: true });
+    await channel.call("queue.declare", { queue: "r.acks" });
   },
   "delete: consumers are told": async (talk) => {
     const [channel, other] = [await talk.channel(), await talk.channel()];

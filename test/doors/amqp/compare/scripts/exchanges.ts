@@ -54,6 +54,10 @@ export const exchanges: Record<string, Script> = {
     { exchange: "x.alt", type: "direct", arguments: { "alternate-exchange": "S:a" } },
     { exchange: "x.alt", type: "direct" },
   ),
+  "exchange: another alternate-exchange": twice(
+    { exchange: "x.alt3", type: "direct", arguments: { "alternate-exchange": "S:a" } },
+    { exchange: "x.alt3", type: "direct", arguments: { "alternate-exchange": "S:b" } },
+  ),
   "exchange: alternate-exchange as a number": once({
     exchange: "x.alt2",
     type: "direct",
