@@ -23,7 +23,7 @@ const HEARTBEAT_S = 60;
 /** Most bytes of a frame before the client has logged in. */
 const FRAME_BEFORE_LOGIN = 4_096;
 /** From the connection to the end of the handshake. */
-const HANDSHAKE_MS = 10_000;
+export const HANDSHAKE_MS = 10_000;
 /** A connection that was closed with a reason is destroyed if the client has not answered by then. */
 const FAREWELL_MS = 5_000;
 
@@ -230,6 +230,7 @@ export class Connection {
       if (!admitted) return await this.#refuseLogin(mechanism, address);
       this.door.delays.succeeded(address);
       this.#admitted = admitted;
+      this.door.loggedIn(this.#socket);
       this.user = credentials.user;
       this.send(0, "connection.tune", {
         ...{ channelMax: CHANNEL_MAX, frameMax: FRAME_MAX, heartbeat: HEARTBEAT_S },

@@ -6,13 +6,14 @@ import type { Logger } from "../../core/logger.ts";
 import type { ClaimNotice } from "../../core/claim-call.ts";
 import type { Port } from "../../core/port.ts";
 import type { WorkerInfo } from "../../core/task.ts";
-import { Connection } from "./connection.ts";
+import { Connection, HANDSHAKE_MS } from "./connection.ts";
 import type { ChannelConsumer } from "./deliveries.ts";
 import { Feeder } from "./feeder.ts";
 import { type Credentials, LoginDelays } from "./login.ts";
 import { DEFAULT_VHOST, queueOf } from "./names.ts";
 import { Sessions } from "./predecessor.ts";
 import { LARGEST_BODY } from "./queue-arguments.ts";
+import { OpenSockets } from "./open-sockets.ts";
 import { Replies } from "./replies.ts";
 import { DeadLetterRouter } from "./route-dead-letters.ts";
 import { StoreHealth } from "./store-health.ts";
@@ -75,6 +76,7 @@ export class AmqpDoor {
   readonly replies = new Replies();
   readonly delays = new LoginDelays();
   readonly #servers: Server[] = [];
+  readonly #sockets: OpenSockets;
   readonly #connections = new Set<Connection>();
   readonly #feeders = new Map<string, Feeder>();
   /** Queues that exist, and until when that is believed. */
@@ -98,6 +100,7 @@ export class AmqpDoor {
     this.options = { ...options, maxBody: options.maxBody ?? LARGEST_BODY };
     this.port = options.port;
     this.logger = options.logger;
+    this.#sockets = new OpenSockets(options.maxConnections);
     this.topology = new Topology(options.port.documents);
     this.#sessions = new Sessions(options.port);
     this.#vhosts = new Set([DEFAULT_VHOST, ...(options.vhosts ?? [])]);
@@ -141,11 +144,11 @@ export class AmqpDoor {
   }
 
   async #listenOn(host: string, port: number): Promise<number> {
-    const onConnection = (socket: Socket): void => void this.#accept(socket);
-    const { tls } = this.options;
-    const server = tls ? createSecureServer(tls, onConnection) : createServer(onConnection);
+    const { tls, handshakeMs = HANDSHAKE_MS } = this.options;
+    const server = tls ? createSecureServer({ ...tls, handshakeTimeout: handshakeMs }) : createServer();
+    server.on("connection", (socket: Socket) => this.#sockets.add(socket));
+    server.on(tls ? "secureConnection" : "connection", (socket: Socket) => void this.#accept(socket));
     if (tls) server.on("tlsClientError", (_, socket: Socket) => socket.destroy());
-    server.maxConnections = this.options.maxConnections;
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
       server.listen(port, host, () => {
@@ -169,6 +172,10 @@ export class AmqpDoor {
 
   admit(credentials: Credentials, address: string): Admitted | undefined {
     return this.options.admit(credentials, address);
+  }
+
+  loggedIn(socket: Socket): void {
+    this.#sockets.loggedIn(socket);
   }
 
   /** A virtual host is a prefix of names. The server's configuration says which ones there are. */

@@ -1,16 +1,25 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { connect as connectSecurely } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { openPort } from "../../../src/api/open.ts";
 import type { Port } from "../../../src/core/port.ts";
 import { readProperties, replaceProperties, shortstr } from "../../../src/doors/amqp/wire/properties.ts";
 import { text, writeTable } from "../../../src/doors/amqp/wire/table.ts";
+import type { ServerOptions } from "../../../src/server/options.ts";
+import { makeCertificate } from "../../server/certificate.ts";
 import { startServer } from "../../server/start.ts";
 import { RawClient } from "./client.ts";
 
-async function startDoor(options: { handshakeMs?: number } = {}, prepare: (store: Port) => void = () => {}) {
+async function startDoor(
+  options: { handshakeMs?: number } = {},
+  prepare: (store: Port) => void = () => {},
+  others: Partial<ServerOptions> = {},
+) {
   const store = await openPort(":memory:", {});
   prepare(store);
-  const server = await startServer(store, { amqp: { port: 0, ...options } });
+  const server = await startServer(store, { amqp: { port: 0, ...options }, ...others });
   onTestFinished(async () => {
     await server.close();
     await store.close();
@@ -146,6 +155,44 @@ describe("the RabbitMQ door", () => {
     const { port } = await startDoor({ handshakeMs: 50 });
     const client = new RawClient(port);
     expect(await client.next()).toEqual({ name: "closed" });
+  });
+
+  /** A connection whose client sends nothing, and keeps its side open. */
+  const dialSilently = async (port: number): Promise<Socket> => {
+    const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    socket.on("error", () => {});
+    onTestFinished(() => void socket.destroy());
+    await once(socket, "connect");
+    return socket;
+  };
+
+  test("at the limit of connections, a new client replaces the oldest one that has not logged in", async () => {
+    const { port } = await startDoor({}, undefined, { maxConnections: 3 });
+    const first = await openClient(port);
+    const silent = [await dialSilently(port), await dialSilently(port)];
+    const replaced = once(silent[0]!, "end");
+    const second = await openClient(port);
+    await replaced;
+    const third = await openClient(port);
+    // All have logged in.
+    const refused = new RawClient(port);
+    expect(await refused.next()).toEqual({ name: "closed" });
+    for (const client of [first, second, third]) await client.declare("tasks");
+  });
+
+  test("silent clients of a door with TLS keep nobody out", async () => {
+    const tls = await makeCertificate();
+    const { port } = await startDoor({}, undefined, { maxConnections: 3, tls });
+    for (let count = 0; count < 10; count++) await dialSilently(port);
+    const socket = connectSecurely({ port, host: "127.0.0.1", rejectUnauthorized: false });
+    onTestFinished(() => void socket.destroy());
+    await once(socket, "secureConnect");
+  });
+
+  test("a client that does not finish the TLS handshake is cut off", async () => {
+    const tls = await makeCertificate();
+    const { port } = await startDoor({ handshakeMs: 50 }, undefined, { tls });
+    await once(await dialSilently(port), "end");
   });
 
   test("a large frame before the login is refused", async () => {
