@@ -42,7 +42,7 @@ export function rateAt(load: Load, at: number): number {
   }
 }
 
-function highestRate(load: Load): number {
+export function highestRate(load: Load): number {
   if (load.kind === "constant" || load.kind === "burst") return load.rate;
   if (load.kind === "recorded") return load.rates.reduce((most, { rate }) => Math.max(most, rate), 0);
   return Math.max(load.low, load.high);
@@ -51,14 +51,15 @@ function highestRate(load: Load): number {
 /** The arrivals until `end`, in order: Poisson with the rate of each moment. */
 export function* arrivals(load: Load, end: number, random: Random): Generator<number, void> {
   const highest = highestRate(load);
-  const bursts = load.kind === "burst" ? Array.from({ length: load.size }, () => load.at) : [];
+  const burst = load.kind === "burst" ? load : { size: 0, at: end };
+  let left = burst.size;
   // Candidates at the highest rate; each is accepted with the probability of its moment.
   const next = (): number => (highest === 0 ? end : exponential(random, 1_000 / highest));
   for (let at = next(); at < end; at += next()) {
-    while (bursts.length > 0 && bursts[0]! <= at) yield bursts.shift()!;
+    for (; left > 0 && burst.at <= at; left--) yield burst.at;
     if (random() * highest < rateAt(load, at)) yield at;
   }
-  yield* bursts.filter((each) => each < end);
+  for (; left > 0 && burst.at < end; left--) yield burst.at;
 }
 
 export function serviceTime({ mean, distribution }: ServiceModel, random: Random): number {

@@ -122,6 +122,8 @@ describe("dibs pool refuses", () => {
     [["emails"], "Name queues and, after --, the program"],
     [["--", "cat"], "Name queues and, after --, the program"],
     [["emails", "--min", "5", "--max", "2", "--", "cat"], "min must not be above max"],
+    [["emails", "--", "no-such-program"], '"no-such-program" is not on the PATH'],
+    [["emails", "--programs", "--", "./missing.sh"], '"./missing.sh" is not an executable file'],
     [["--config", "missing.json"], "cannot be read"],
     [["emails", "--config", "pools.json"], "With --config, the file names the queues"],
     [

@@ -57,6 +57,12 @@ test.each([
   [["--rates", "missing"], "There is no file"],
   [["--rates", "."], "cannot be read (EISDIR)"],
   [["--load", "weekly"], "It must be one of constant, square, daily, burst."],
+  [["--duration", "0s"], "--duration must be at least 1ms."],
+  [["--max-attempts", "0"], "--max-attempts must be at least 1; got 0."],
+  [["--load", "square", "--low", "5", "--high", "1"], "--low (5) must not be above --high (1)."],
+  [["--load", "square", "--rates", "pipe"], "--rates gives the arrivals. Leave out --load."],
+  [["--rate", "1000", "--duration", "3650d"], "may have 315,360,000,000 tasks"],
+  [["--svg", "missing/a.svg"], 'cannot be written to "missing/a.svg" (ENOENT)'],
   [["--window", "late"], "window must be one span of hours"],
 ])("dibs simulate refuses %j and says what is possible", async (flags, problem) => {
   const { code, stdout, stderr } = await dibs(makeFolder(), ["simulate", ...flags]);

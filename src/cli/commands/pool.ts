@@ -6,6 +6,7 @@ import type { NewEntry } from "../../core/supervision.ts";
 import { Cap } from "../../pools/cap.ts";
 import { type PoolFile, readPoolFile } from "../../pools/config.ts";
 import { type PoolOptions, resolvePool } from "../../pools/options.ts";
+import { findProgram } from "../../programs/find-program.ts";
 import type { PoolPolicyOptions } from "../../pools/policy.ts";
 import { aborted, onInterrupt } from "../interrupt.ts";
 import { printJson, say } from "../output.ts";
@@ -48,6 +49,7 @@ async function run(words: string[], flags: Flags): Promise<void> {
     onDecision: (decision: NewEntry) => tell(flags, resolvePool(pool).name, decision),
   }));
   pools.forEach((pool) => resolvePool(pool));
+  file.pools.forEach(findItsProgram);
   const interrupt = onInterrupt("Workers finish their tasks");
   await using dibs = await openToWork(flags);
   const cap = file.cap === null ? undefined : new Cap(file.cap);
@@ -78,6 +80,11 @@ function fromFile(words: string[], flags: Flags, path: string): PoolFile {
   if (given.length > 0)
     throw invalid(`With --config, the file has the options of each pool. Write ${given[0]![0]} there.`);
   return readPoolFile(path);
+}
+
+/** As `dibs work` does: a mistyped program would crash again and again. Another folder or PATH has other programs. */
+function findItsProgram({ command, cwd, env }: PoolOptions): void {
+  if (command !== undefined && cwd === undefined && env?.["PATH"] === undefined) findProgram(command[0]!);
 }
 
 /** A drone is one `dibs work --once`, which gives the program its task. It gives it as long to finish as the pool does. */

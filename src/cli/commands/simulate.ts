@@ -1,9 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { invalid } from "../../core/errors.ts";
+import { show } from "../../core/show.ts";
 import { parseWindow } from "../../core/window.ts";
 import { drawStrips, drawSvg, type NamedRun } from "../../pools/draw.ts";
-import { checkLoad, DAY_MS, type Load, type ServiceModel } from "../../pools/load.ts";
+import { checkLoad, DAY_MS, highestRate, type Load, type ServiceModel } from "../../pools/load.ts";
 import { parsePoolPolicy, type PoolPolicyOptions } from "../../pools/policy.ts";
 import { type Scenario, simulate } from "../../pools/simulate.ts";
 import { formatCount, formatDuration } from "../human.ts";
@@ -98,7 +99,7 @@ async function run(flags: Flags): Promise<void> {
   const parsed = policies.map(([name, options]) => [name, parsePoolPolicy(options)] as const);
   const scenario = await scenarioFrom(flags);
   const runs = parsed.map(([name, each]) => ({ name, measurements: simulate(scenario, each) }));
-  if (flags.svg !== undefined) writeFileSync(flags.svg, drawSvg(describeScenario(scenario), runs));
+  if (flags.svg !== undefined) writePicture(flags.svg, drawSvg(describeScenario(scenario), runs));
   if (flags.json)
     return printJson({
       scenario,
@@ -116,21 +117,56 @@ function withChanges(policy: PoolPolicyOptions, changes: PoolPolicyOptions): Poo
 }
 
 async function scenarioFrom(flags: Flags): Promise<Scenario> {
+  checkFlags(flags);
   const measured = flags.queue === undefined ? undefined : await measureQueue(flags, flags.queue);
   const load = checkLoad(
     flags.rates === undefined ? loadFrom(flags, measured?.rate) : await readRates(flags.rates),
   );
   const end = load.kind === "recorded" ? load.rates.at(-1)!.at : load.kind === "daily" ? DAY_MS : HOUR_MS;
-  const { retryDelay, maxAttempts, startUp, interval, seed } = flags;
-  if (interval < 1) throw invalid("--interval must be at least 1ms.");
+  const { retryDelay, maxAttempts, startUp, interval, seed, duration = end } = flags;
+  checkAmount(load, duration);
   return {
-    ...{ load, retryDelay, maxAttempts, startUp, interval, seed },
-    duration: flags.duration ?? end,
+    ...{ load, retryDelay, maxAttempts, startUp, interval, seed, duration },
     service: { mean: flags.service ?? measured?.serviceTime ?? 1_000, distribution: flags.distribution },
     failureRate: flags.failureRate ?? measured?.failureRate ?? 0,
     drones: flags.drones === true,
     window: flags.window === undefined ? null : parseWindow(flags.window),
   };
+}
+
+/** Refuses what would be ignored, and what has no meaning. */
+function checkFlags(flags: Flags): void {
+  const { load, rates, queue, interval, maxAttempts, duration: length, period, low = 0.1, high = 1 } = flags;
+  for (const [name, time] of Object.entries({ interval, period, duration: length }))
+    if (time !== undefined && time < 1) throw invalid(`--${name} must be at least 1ms.`);
+  if (maxAttempts < 1) throw invalid(`--max-attempts must be at least 1; got ${maxAttempts}.`);
+  if (rates !== undefined && (load !== undefined || queue !== undefined))
+    throw invalid(`--rates gives the arrivals. Leave out ${load === undefined ? "--queue" : "--load"}.`);
+  // The measured rate of a queue is the high one.
+  if ((load === "square" || load === "daily") && queue === undefined && low > high)
+    throw invalid(`--low (${low}) must not be above --high (${high}).`);
+}
+
+/** A million tasks take about a second. */
+const MOST_TASKS = 100_000_000;
+
+function checkAmount(load: Load, length: number): void {
+  const tasks = (highestRate(load) * length) / 1_000 + (load.kind === "burst" ? load.size : 0);
+  if (tasks <= MOST_TASKS) return;
+  throw invalid(
+    `This load may have ${formatCount(Math.round(tasks))} tasks, and a simulation at most ${formatCount(MOST_TASKS)}. Give a shorter --duration or a lower rate.`,
+  );
+}
+
+function writePicture(file: string, svg: string): void {
+  try {
+    writeFileSync(file, svg);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw invalid(
+      `The picture cannot be written to ${show(file)} (${code}). Name a file in a folder that exists.`,
+    );
+  }
 }
 
 function loadFrom(flags: Flags, measured: number | undefined): Load {
