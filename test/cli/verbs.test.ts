@@ -344,3 +344,23 @@ test("bad values are refused with what is allowed, before anything is changed", 
   ]);
   expect(await library.queue("emails").stats()).toMatchObject({ depth: { ready: 1 } });
 });
+
+test("payloads and errors with control characters are printed as the same JSON, without them", async () => {
+  const store = await storeOf("file");
+  // C1 controls begin a sequence in some terminals, and U+202E turns the text around. JSON escapes neither.
+  const data = "\u001b[2J\u009b31m\u202e";
+  await store.dibs.queue("emails").addMany([{ data }, { data, delay: "1h" }]);
+  await killAll(store, "emails", "bad \u009b31m");
+  for (const args of [
+    ["tasks", "emails", "--json"],
+    ["tasks", "emails"],
+    ["dead", "ls", "emails"],
+    ["dead", "patterns", "emails"],
+    ["dead", "export", "emails"],
+  ]) {
+    const { code, stdout } = await dibs(store.folder, args);
+    expect(code).toBe(EXIT.done);
+    expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202e/u);
+    if (args.includes("export")) expect(JSON.parse(stdout)).toMatchObject({ state: "dead", data });
+  }
+});

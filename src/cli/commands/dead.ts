@@ -3,7 +3,7 @@ import type { Dibs } from "../../api/dibs.ts";
 import type { DeadPatternInfo, DeadSelection } from "../../api/dead-letters.ts";
 import type { Duration } from "../../core/duration.ts";
 import { invalid } from "../../core/errors.ts";
-import { show } from "../../core/show.ts";
+import { escapeControls, show } from "../../core/show.ts";
 import { confirm, type ConfirmFlags, withConfirmation } from "../confirm.ts";
 import { notFound } from "../exit.ts";
 import { count, formatAge } from "../human.ts";
@@ -167,7 +167,7 @@ async function exportAll(queue: string, flags: SelectionFlags): Promise<void> {
     let written = 0;
     do {
       const page = await dibs.queue(queue).dead.list({ ...selectionOf(flags), after, limit: 500 });
-      await write(page.tasks.map((task) => `${JSON.stringify(task)}\n`).join(""));
+      await write(page.tasks.map((task) => `${escapeControls(JSON.stringify(task))}\n`).join(""));
       written += page.tasks.length;
       after = page.next ?? undefined;
     } while (after !== undefined);

@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { formatRecord } from "../../core/record-lines.ts";
+import { escapeControls } from "../../core/show.ts";
 import { exportRecords } from "../../transfer/move.ts";
 import { say, write } from "../output.ts";
 import { addressOf, checkNotClosed, describe, watch, withTransfer } from "../transfer.ts";
@@ -29,8 +30,10 @@ async function run(given: string | undefined, { url, schema }: Flags): Promise<v
         // A terminal shows the records themselves.
         if (!process.stdout.isTTY) watched.hooks.onProgress?.(now);
       };
+      // A file gets the text as it is stored: to escape it is slower, and the same JSON.
+      const harmless = process.stdout.isTTY ? escapeControls : (line: string): string => line;
       for await (const page of exportRecords(store, { ...watched.hooks, onProgress }))
-        await write(page.map((record) => `${formatRecord(record)}\n`).join(""));
+        await write(page.map((record) => `${harmless(formatRecord(record))}\n`).join(""));
     } finally {
       watched.end();
     }
