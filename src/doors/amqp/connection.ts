@@ -102,7 +102,7 @@ export class Connection {
    * Handlers check this before they look for what a method names: to a token without a scope there, it makes no
    * difference whether it exists.
    */
-  needAny(kinds: readonly Kind[], queue: string, what = `'${queue}'`): void {
+  needAny(kinds: readonly Kind[], queue: string, what: string): void {
     if (kinds.some((kind) => this.#admitted!.allows(kind, queue))) return;
     const words = `access to ${what} in vhost '${this.vhost}' refused for user '${this.user}'`;
     throw new AmqpError("ACCESS_REFUSED", words);

@@ -1,7 +1,7 @@
 import type { Channel, Handlers } from "./channel.ts";
 import { checkSameArgument, refuseDifference } from "./equivalence.ts";
-import { exchangeScope } from "./names.ts";
 import { type Binding, type Exchange, EXCHANGE_TYPES, type ExchangeType } from "./route.ts";
+import { needOnExchange } from "./scopes.ts";
 import { AmqpError, octets } from "./wire/errors.ts";
 import { fieldOf, readTable, shownValue, type Table, typeName } from "./wire/table.ts";
 
@@ -81,7 +81,7 @@ export const EXCHANGE_HANDLERS: Handlers = {
     const { connection, vhost } = channel;
     const { topology } = connection.door;
     refuseDefault(name);
-    connection.needAny(passive ? ["add", "work", "read"] : ["add", "work"], exchangeScope(vhost, name));
+    needOnExchange(channel, passive ? ["add", "work", "read"] : ["add", "work"], name);
     await topology.fresh();
     if (passive) {
       needExchange(channel, name);
@@ -113,7 +113,7 @@ export const EXCHANGE_HANDLERS: Handlers = {
         "ACCESS_REFUSED",
         `deletion of system exchange '${name}' in vhost '${vhost}' not allowed`,
       );
-    connection.needAny(["add", "work"], exchangeScope(vhost, name));
+    needOnExchange(channel, ["add", "work"], name);
     await topology.fresh();
     const found = topology.exchange(vhost, name);
     if (found && ifUnused && found.bindings.all.size > 0)
@@ -122,8 +122,8 @@ export const EXCHANGE_HANDLERS: Handlers = {
     channel.answer(noWait, "exchange.delete-ok", {});
   },
   "exchange.bind": async (channel, { destination, source, routingKey, noWait, arguments: table }) => {
-    const { connection, vhost } = channel;
-    for (const name of [source, destination]) connection.needAny(["add", "work"], exchangeScope(vhost, name));
+    const { connection } = channel;
+    for (const name of [source, destination]) needOnExchange(channel, ["add", "work"], name);
     await connection.door.topology.fresh();
     const ends = { source, destination, to: "exchange", routingKey, arguments: table } as const;
     const binding = bindingOf(channel, ends);
@@ -132,8 +132,8 @@ export const EXCHANGE_HANDLERS: Handlers = {
     channel.answer(noWait, "exchange.bind-ok", {});
   },
   "exchange.unbind": async (channel, { destination, source, routingKey, noWait, arguments: table }) => {
-    const { connection, vhost } = channel;
-    connection.needAny(["add", "work"], exchangeScope(vhost, destination));
+    const { connection } = channel;
+    needOnExchange(channel, ["add", "work"], destination);
     await connection.door.topology.fresh();
     const ends = { source, destination, to: "exchange", routingKey, arguments: table } as const;
     await connection.door.topology.unbind(bindingOf(channel, ends));

@@ -2,9 +2,10 @@ import type { Port } from "../../core/port.ts";
 import type { Channel, Handlers } from "./channel.ts";
 import type { Kind } from "./door.ts";
 import { bindingOf, refuseDefault } from "./handle-exchange.ts";
-import { exchangeScope, generatedName, queueOf } from "./names.ts";
+import { generatedName, queueOf } from "./names.ts";
 import { checkSame, policyOf, type QueueSettings, readArguments } from "./queue-arguments.ts";
 import { REPLY_TO, REPLY_TO_PREFIX } from "./replies.ts";
+import { needOnExchange, needOnQueue } from "./scopes.ts";
 import type { QueueRecord } from "./topology.ts";
 import { AmqpError } from "./wire/errors.ts";
 import type { Args } from "./wire/methods.ts";
@@ -33,7 +34,7 @@ export async function findQueue(channel: Channel, name: string, kinds = ANY): Pr
   const { connection, vhost } = channel;
   const { door } = connection;
   const queue = queueOf(vhost, name);
-  connection.needAny(kinds, queue);
+  needOnQueue(channel, kinds, name);
   await door.topology.fresh();
   if (!(await door.exists(queue))) {
     // It was dropped by other means: what AMQP said about it goes with it.
@@ -65,7 +66,7 @@ async function declare(channel: Channel, args: Args<"queue.declare">): Promise<v
   const name = args.queue === "" ? generatedName("amq.gen-") : args.queue;
   const where = `queue '${name}' in vhost '${vhost}'`;
   const queue = queueOf(vhost, name);
-  connection.needAny(["add", "work"], queue);
+  needOnQueue(channel, ["add", "work"], name);
   const before = door.topology.queue(vhost, name);
   const exists = await door.exists(queue);
   if (!exists && args.queue.startsWith("amq."))
@@ -115,11 +116,12 @@ function portToRemove(channel: Channel, name: string): Port {
  * Dead letters move without a client, to wherever the arguments of their queue lead. So whoever declares it needs `add`
  * there. Without a key of the queue's own, messages name any queue by their own keys.
  */
-function needDeadLetters({ connection, vhost }: Channel, settings: QueueSettings): void {
+function needDeadLetters(channel: Channel, settings: QueueSettings): void {
   const { deadLetterExchange: exchange, deadLetterRoutingKey: key } = settings;
   if (exchange === undefined) return;
-  if (exchange !== "") connection.needAny(["add"], exchangeScope(vhost, exchange));
-  else connection.needAny(["add"], key === undefined ? "*" : queueOf(vhost, key));
+  if (exchange !== "") needOnExchange(channel, ["add"], exchange);
+  else if (key !== undefined) needOnQueue(channel, ["add"], key);
+  else channel.connection.needAny(["add"], "*", "every queue");
 }
 
 export const QUEUE_HANDLERS: Handlers = {
@@ -142,7 +144,7 @@ export const QUEUE_HANDLERS: Handlers = {
     refuseDefault(exchange);
     const name = nameOf(channel, given);
     // The queue gets what others publish to the exchange.
-    channel.connection.needAny(["add", "work"], exchangeScope(channel.vhost, exchange));
+    needOnExchange(channel, ["add", "work"], exchange);
     await findQueue(channel, name, ["add", "work"]);
     // With an empty name and key, the key is the queue's name.
     const key = given === "" && routingKey === "" ? name : routingKey;
@@ -162,7 +164,7 @@ export const QUEUE_HANDLERS: Handlers = {
     const { connection, vhost } = channel;
     const { topology } = connection.door;
     const name = nameOf(channel, given);
-    connection.needAny(["add", "work"], queueOf(vhost, name));
+    needOnQueue(channel, ["add", "work"], name);
     await topology.fresh();
     checkOwner(channel, name, topology.queue(vhost, name));
     const key = given === "" && routingKey === "" ? name : routingKey;

@@ -10,6 +10,7 @@ import { queueOf } from "./names.ts";
 import { REPLY_TO, REPLY_TO_PREFIX } from "./replies.ts";
 import { route } from "./route.ts";
 import { keysIn } from "./sender-keys.ts";
+import { needOnQueue } from "./scopes.ts";
 import { AmqpError } from "./wire/errors.ts";
 import type { Args } from "./wire/methods.ts";
 import { type Properties, readProperties, replaceProperties, shortstr } from "./wire/properties.ts";
@@ -236,8 +237,7 @@ export class Publisher {
   /** To the default exchange, keys are names of queues: of those that do not exist, too, so that it reveals nothing. */
   #checkKeys({ message, read }: Published): void {
     if (message.exchange !== "") return;
-    const { connection, vhost } = this.#channel;
-    for (const name of keysOf(message, read)) connection.needAny(["add"], queueOf(vhost, name));
+    for (const name of keysOf(message, read)) needOnQueue(this.#channel, ["add"], name);
   }
 
   /** One for each queue that the message reaches. The publisher may not know which queues an exchange leads to. */
@@ -245,7 +245,7 @@ export class Publisher {
     const { connection, vhost } = this.#channel;
     const { message, read } = this.#withReplyTo(published);
     return reached.map((name) => {
-      connection.needAny(["add"], queueOf(vhost, name), `a queue of exchange '${message.exchange}'`);
+      needOnQueue(this.#channel, ["add"], name, `a queue of exchange '${message.exchange}'`);
       return queueTask(connection.door, vhost, name, message, read);
     });
   }
