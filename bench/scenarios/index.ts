@@ -2,7 +2,7 @@ import type { Scenario } from "../scenario.ts";
 import { addMany } from "./add-many.ts";
 import { add } from "./add.ts";
 import { connected } from "./connected.ts";
-import { dashboard } from "./dashboard.ts";
+import { dashboard, dashboardDrain } from "./dashboard.ts";
 import { dead } from "./dead.ts";
 import { defaults } from "./defaults.ts";
 import { delayed } from "./delayed.ts";
@@ -62,6 +62,7 @@ export const SCENARIOS: readonly Scenario[] = [
   connected,
   readers,
   dashboard,
+  dashboardDrain,
   shell,
   programs,
   postgresDepth,
