@@ -136,6 +136,18 @@ describe.skipIf(why !== undefined)(
       await page.getByRole("combobox").fill("webho");
       await page.keyboard.press("Enter");
       await shows(page, "h1", "webhooks");
+      await page.goto(url);
+      await shows(page, ".table-row", /chores/);
+      const chosen = () => page.evaluate("document.activeElement.textContent");
+      await page.keyboard.press("j");
+      const first = await chosen();
+      await page.keyboard.press("ArrowDown");
+      const second = await chosen();
+      expect([first, second]).toEqual(["chores", "completions"]);
+      await page.keyboard.press("k");
+      expect(await chosen()).toBe("chores");
+      await page.keyboard.press("Enter");
+      await shows(page, "h1", "chores");
       expectCalm(opened);
     });
 

@@ -12,8 +12,10 @@ import { startLive } from "./api/live.ts";
 import { App } from "./app.tsx";
 import { followLinks } from "./router/route.ts";
 import { startFigures } from "./store/figures.ts";
+import { moveByKeys } from "./ui/row-keys.ts";
 
 followLinks();
+moveByKeys();
 startFigures();
 startLive();
 render(<App />, document.getElementById("app")!);

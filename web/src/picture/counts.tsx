@@ -3,6 +3,7 @@
 import type { QueueFrame } from "../api/contract.ts";
 import { showCount, showRate } from "../format/number.ts";
 import { Table } from "../ui/table.tsx";
+import { byName } from "./places.ts";
 
 export function Counts({ frame }: { frame: QueueFrame }) {
   const { stats, flow, workers } = frame;
@@ -26,7 +27,7 @@ export function Counts({ frame }: { frame: QueueFrame }) {
       </dl>
       <Table
         label="Workers of this queue"
-        rows={workers}
+        rows={workers.toSorted(byName)}
         keyOf={({ id }) => id}
         columns={[
           { name: "Worker", width: "minmax(120px, 2fr)", cell: ({ name }) => name },

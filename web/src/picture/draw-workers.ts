@@ -29,9 +29,7 @@ export function drawWorkers(
   flying: Set<Cell>,
   times: WorkerTimes,
 ): void {
-  const label = layout.workers[0];
-  const x = label?.x ?? 24;
-  const y = label ? label.y - 12 : 32;
+  const { x, y } = layout.workersLabel;
   write(brush, "WORKERS", x, y, { colour: "quiet", weight: 600, size: 11 });
   if (scene.workers.size === 0) {
     write(brush, "None is connected.", x, y + 24, { colour: "quiet" });

@@ -51,6 +51,18 @@ describe("the empty slots at the head", () => {
   });
 });
 
+test("the words of a thick strip are clear of the producers", () => {
+  const { strip, producers } = layOut(1_100, { ...counts, ready: 100_000 });
+  // The rate is 18 px below the title, the words are 9 px above the strip, 11 px high.
+  expect(strip.y - 9 - 11).toBeGreaterThanOrEqual(producers.y + 18 + 8);
+});
+
+test("without a worker, a narrow canvas says so between the line and the tray", () => {
+  const { strip, workersLabel, tray } = layOut(358, { ...counts, workers: 0 });
+  expect(workersLabel.y).toBeGreaterThan(strip.y + strip.height);
+  expect(tray.y - 20).toBeGreaterThan(workersLabel.y + 24);
+});
+
 test("workers that have no room share the last row", () => {
   const layout = layOut(1_100, { ...counts, workers: 40 });
   expect(layout.workers).toHaveLength(11);

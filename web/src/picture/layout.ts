@@ -32,6 +32,8 @@ export interface Layout {
   isNarrow: boolean;
   head: Point;
   strip: Strip;
+  /** The title of the workers, and below it what stands there without any. */
+  workersLabel: Point;
   /** One for each worker that has room. */
   workers: Box[];
   /** Stands for the workers that have none. */
@@ -48,6 +50,10 @@ const PADDING = 12;
 const SIDE_BY_SIDE = 640;
 /** What is due later is counted before its cells, so that the words stay where they are. */
 export const LATER_LABEL = 88;
+/** Room for the words that stand where no worker is. */
+const NO_WORKERS = 20;
+/** A thick strip grows downwards from here, so that it stays clear of the producers. */
+const STRIP_TOP = 84;
 const MOST_ROWS = 12;
 const MOST_WORKERS = 12;
 
@@ -78,7 +84,8 @@ function sideBySide(width: number, counts: Counts): Layout {
   const trayY = Math.max(306, strip.y + strip.height + 58);
   return {
     ...{ width, height: Math.max(trayY + 62, 44 + shown * pitch + 16), isNarrow: false },
-    ...{ head, strip, workers, moreWorkers, producers: { x: width - 24, y: 32 } },
+    ...{ head, strip, workersLabel: { x: 24, y: 32 }, workers, moreWorkers },
+    producers: { x: width - 24, y: 32 },
     tray: { x: head.x, y: trayY, width: Math.min(260, width - 24 - head.x), height: 38 },
     retries: { x: head.x + 2 + LATER_LABEL, y: strip.y + strip.height + 12 },
   };
@@ -96,10 +103,11 @@ function stacked(width: number, counts: Counts): Layout {
     ...{ x: 40, y: top + at * 54, width: width - 56, height: 46 },
   }));
   const [workers, moreWorkers] = withRest(rows, counts.workers);
-  const tray = { x: 16, y: top + shown * 54 + 30, width: width - 32, height: 38 };
+  const tray = { x: 16, y: top + Math.max(NO_WORKERS, shown * 54) + 30, width: width - 32, height: 38 };
   return {
     ...{ width, height: tray.y + tray.height + 20, isNarrow: true },
-    ...{ head, strip, workers, moreWorkers, tray, retries, producers: { x: width - 16, y: 28 } },
+    ...{ head, strip, workersLabel: { x: 40, y: top - 12 }, workers, moreWorkers, tray, retries },
+    producers: { x: width - 16, y: 28 },
   };
 }
 
@@ -118,7 +126,7 @@ function stripAt(
   const most = Math.min(MOST_ROWS, Math.max(4, Math.ceil(ONE_TO_ONE / columns)));
   const rows = rowsFor(ready + offset, columns, most, before);
   const height = rows * STEP - (STEP - CELL) + 2 * PADDING;
-  const y = anchor === "centre" ? head.y - height / 2 : head.y - (CELL / 2 + PADDING);
+  const y = anchor === "centre" ? Math.max(STRIP_TOP, head.y - height / 2) : head.y - (CELL / 2 + PADDING);
   const buckets = bucketsFor(ready, columns, rows);
   return { x: head.x, y, width, height, columns, rows, offset: offset % rows, buckets };
 }

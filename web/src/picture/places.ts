@@ -19,7 +19,8 @@ export function indexOf(scene: Scene): Index {
   };
 }
 
-function byName(a: { name: string; id: string }, b: { name: string; id: string }): number {
+/** The order of workers: they keep their place, whether they are busy or idle. */
+export function byName(a: { name: string; id: string }, b: { name: string; id: string }): number {
   return a.name.localeCompare(b.name, "en", { numeric: true }) || (a.id < b.id ? -1 : 1);
 }
 

@@ -27,7 +27,7 @@ export function verdictOf(frame: QueueFrame, workers: number): { sentence: strin
       if (workers === 0)
         return {
           sentence: "No worker is connected: nothing starts.",
-          detail: "Start one: dibs work QUEUE -- COMMAND",
+          detail: `Start one: dibs work ${stats.queue} -- COMMAND`,
         };
       if (needed === null) return { sentence: "Workers are the bottleneck.", detail };
       if (needed > workers)

@@ -91,6 +91,10 @@ function OpenPalette() {
           </li>
         ))}
       </ul>
+      <p class="palette-keys">
+        <kbd>↑</kbd> <kbd>↓</kbd> choose, <kbd>Enter</kbd> opens. In lists, <kbd>j</kbd> and <kbd>k</kbd>{" "}
+        move.
+      </p>
     </dialog>
   );
 }

@@ -42,6 +42,7 @@ export function FirstPage() {
             <Copy text="dibs work emails -- cat" />
           </li>
         </ol>
+        <p class="quiet first-note">In a clone of the repository, the command is ./dibs.</p>
         {me.value?.demo && (
           <div class="first-demo">
             <p>

@@ -50,6 +50,8 @@ export function Overview() {
 }
 
 const SPARK_MINUTES = 30;
+/** Fewer values are a speck, not a line. */
+const LEAST_SPARK = 4;
 
 /** Names that are shown of the queues that are held back. */
 const NAMED = 3;
@@ -63,7 +65,7 @@ function Attention({ rows }: { rows: QueueRow[] }) {
   return (
     <span class="amber clip">
       {countOf(held.length, "queue")} held back: {names.join(", ")}
-      {more > 0 && ` and ${more} more`}
+      {more > 0 && ` and ${showExact(more)} more`}
     </span>
   );
 }
@@ -76,7 +78,11 @@ function Totals() {
     <>
       <Fact value={showCount(waiting)} of="waiting" exact={showExact(waiting)} />
       <Fact value={showCount(running)} of="running" exact={showExact(running)} />
-      <Fact value={showCount(workers)} of="workers" />
+      <Fact
+        value={showCount(workers)}
+        of={workers === 1 ? "worker" : "workers"}
+        tone={workers === 0 && waiting > 0 ? "amber" : undefined}
+      />
       {dead > 0 && <Fact value={showCount(dead)} of="dead" tone="red" exact={showExact(dead)} />}
     </>
   );
@@ -93,9 +99,9 @@ function columnsFor(current: string): Column<QueueRow>[] {
       cell: nameOf,
     },
     {
-      ...{ name: `Waited, ${SPARK_MINUTES} min`, width: "minmax(80px, 1fr)", wide: true },
+      ...{ name: `Last ${SPARK_MINUTES} min`, width: "minmax(80px, 1fr)", wide: true },
       cell: ({ spark = [], name }) =>
-        spark.length > 1 ? (
+        spark.length >= LEAST_SPARK ? (
           <Sparkline values={spark} of={SPARK_MINUTES} label={`Tasks that waited in ${name}`} />
         ) : null,
     },

@@ -95,8 +95,12 @@ const COLUMNS: Column<FoundTask>[] = [
   { name: "Task", width: "150px", narrow: "minmax(0, 1fr)", cell: ({ id }) => <TaskLink id={id} cover /> },
   { name: "State", width: "92px", narrow: "88px", cell: (task) => <TaskBadge task={task} /> },
   {
-    ...{ name: "Queue", width: "minmax(90px, 1fr)", wide: true },
-    cell: ({ queue }) => <a href={linkTo(["queues", queue])}>{queue}</a>,
+    ...{ name: "Queue", width: "minmax(110px, 1.6fr)", wide: true },
+    cell: ({ queue }) => (
+      <a href={linkTo(["queues", queue])} title={queue}>
+        {queue}
+      </a>
+    ),
   },
   { name: "Payload or error", width: "minmax(140px, 3fr)", wide: true, cell: Content },
   {
