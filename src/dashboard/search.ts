@@ -1,3 +1,4 @@
+import { AnswerSize, countFitting, sizeOfTask } from "../core/answer-size.ts";
 import { invalid, isDibsError } from "../core/errors.ts";
 import { everyItem } from "../core/every-item.ts";
 import type { Port } from "../core/port.ts";
@@ -75,6 +76,7 @@ class Walk {
   readonly #port: Port;
   readonly #query: SearchQuery;
   readonly #places: Place[];
+  readonly #size = new AnswerSize();
   looked = 0;
   shortened = 0;
   next: Place | null = null;
@@ -91,16 +93,17 @@ class Walk {
       let { after } = from;
       do {
         const room = limit - found.length;
-        if (room === 0 || this.looked >= MOST_LOOKED) {
-          this.next = { queue, state, ...(after !== undefined && { after }) };
-          return found;
-        }
+        if (room === 0 || this.looked >= MOST_LOOKED || this.#size.isFull)
+          return this.#stopAt({ queue, state, after }, found);
         const most = this.#isPlain ? room : Math.min(PAGE, MOST_LOOKED - this.looked);
         const page = await this.#port.list({ queue, state, after, limit: Math.min(most, PAGE) });
-        const taken = (await this.#matching(page.tasks)).slice(0, room);
+        const matching = (await this.#matching(page.tasks)).slice(0, room);
+        const taken = this.#fitting(matching);
         found.push(...taken);
         // The page of results is full in the middle of this one: the next begins behind its last task.
-        const size = taken.length === room ? page.tasks.indexOf(taken.at(-1)!) + 1 : page.tasks.length;
+        const isFull = taken.length === room || this.#size.isFull;
+        const size = isFull ? page.tasks.indexOf(taken.at(-1)!) + 1 : page.tasks.length;
+        if (size === 0 && isFull) return this.#stopAt({ queue, state, after }, found);
         const isCut = size < page.tasks.length;
         const { next } = isCut ? await this.#port.list({ queue, state, after, limit: size }) : page;
         this.looked += size;
@@ -108,6 +111,22 @@ class Walk {
       } while (after !== undefined);
     }
     return found;
+  }
+
+  #stopAt(
+    { queue, state, after }: Omit<Place, "after"> & { after: string | undefined },
+    found: TaskRecord[],
+  ): TaskRecord[] {
+    this.next = { queue, state, ...(after !== undefined && { after }) };
+    return found;
+  }
+
+  /** Those that still fit into the answer. */
+  #fitting(tasks: TaskRecord[]): TaskRecord[] {
+    const taken = tasks.slice(0, countFitting(tasks, sizeOfTask, this.#size));
+    for (const task of taken) this.#size.add(sizeOfTask(task));
+    if (taken.length < tasks.length) this.#size.close();
+    return taken;
   }
 
   /** Every task of the state matches. */

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { LIMITS } from "../../src/core/limits.ts";
 import { describeSearch, parseSearch } from "../../src/dashboard/search-query.ts";
 import { callerOf, makeTokens, startDashboard } from "./kit.ts";
 
@@ -93,6 +94,30 @@ test("one call compares a bounded number of tasks", async () => {
   const rest = await call("GET", `v1/search?q=5999&after=${body.next}`);
   expect(rest.body.tasks).toHaveLength(1);
   expect(rest.body.next).toBeNull();
+});
+
+test("a page of results ends at the size limit, and the next one continues there", async () => {
+  const { call, port } = await startDashboard();
+  const headers = { large: "x".repeat(16_000) };
+  const ids = new Set<string>();
+  for (const queue of ["a", "b"]) {
+    const added = await port.add(Array.from({ length: 300 }, () => ({ queue, data: '"needle"', headers })));
+    for (const { id } of added) ids.add(id);
+  }
+  for (const q of ["", "needle"]) {
+    const found: string[] = [];
+    let pages = 0;
+    for (let after = "", more = true; more; pages++) {
+      const { body } = await call("GET", `v1/search?limit=1000&q=${q}${after}`);
+      expect(JSON.stringify(body).length).toBeLessThan(1.2 * LIMITS.answerBytes);
+      found.push(...body.tasks.map(({ id }: { id: string }) => id));
+      more = body.next !== null;
+      after = `&after=${body.next}`;
+    }
+    expect(found.length).toBe(ids.size);
+    expect(new Set(found)).toEqual(ids);
+    expect(pages).toBeLessThan(5);
+  }
 });
 
 test("a payload that is shown shortened is compared by its beginning, and counted", async () => {
