@@ -22,7 +22,7 @@ export interface TestStoreOptions {
 export interface DrainOptions<Data = unknown, Out = unknown> {
   /** Handles the tasks. Default: the workers that the code under test has started. */
   handler?: Handler<Data, Out> | undefined;
-  /** Also moves the clock to whatever is due later: delayed tasks and retries. */
+  /** Also moves the clock to whatever may start later: delayed tasks, retries, and tasks that a limit holds back. */
   scheduled?: boolean | undefined;
 }
 
@@ -123,17 +123,19 @@ export class TestStore implements AsyncDisposable {
         );
       }
       if (isRunnable || depth.claimed > 0) await new Promise((resolve) => setImmediate(resolve));
-      else if (passesTime && depth.scheduled > 0) await this.#passToNext(queue);
+      else if (passesTime && (depth.scheduled > 0 || (heldBack?.until && !paused)))
+        await this.#passToNext(queue, heldBack?.until ?? null);
       else return;
     }
   }
 
-  /** Moves the clock to the next task that is due. */
-  async #passToNext(queue: Queue): Promise<void> {
+  /** Moves the clock to the next task that is due, or to the moment at which a limit lets tasks start. */
+  async #passToNext(queue: Queue, heldBackUntil: Date | null): Promise<void> {
     const { tasks } = await queue.tasks({ state: "scheduled", limit: 1_000 });
     const now = this.clock.read().wall;
-    const next = Math.min(...tasks.map(({ dueAt }) => dueAt!.getTime()));
-    await this.clock.advance(tasks.length === 0 ? 0 : Math.max(0, next - now));
+    const moments = tasks.map(({ dueAt }) => dueAt!.getTime());
+    if (heldBackUntil) moments.push(heldBackUntil.getTime());
+    await this.clock.advance(moments.length === 0 ? 0 : Math.max(0, Math.min(...moments) - now));
   }
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { SILENT } from "../../src/core/logger.ts";
+import { Retry } from "../../src/index.ts";
 import { openTestStore, type TestStore } from "../../src/testing/index.ts";
 
 async function setUp(): Promise<TestStore> {
@@ -39,6 +40,42 @@ describe("drain()", () => {
     expect(store.clock.read().wall - began).toBeGreaterThan(2 * 86_400_000);
   });
 
+  test.each([
+    ["a rate", { rateLimit: { max: 2, per: "1m" } }],
+    ["a paced rate", { rateLimit: { max: 2, per: "1m", pace: true } }],
+    ["a rate of its group", { groups: { rateLimit: { max: 2, per: "1m" } } }],
+    ["hours", { window: "01:00-02:00" }],
+  ] as const)("drain with scheduled moves the clock past %s that holds tasks back", async (_, limits) => {
+    const store = await setUp();
+    const queue = store.dibs.queue<number, string>("work", limits);
+    await queue.addMany([1, 2, 3, 4, 5].map((data) => ({ data, groupKey: "a" })));
+    const handler = (): string => "done";
+    const atOnce = await store.drain(queue, { handler });
+    expect(atOnce.done).toBeLessThan(5);
+    expect(await store.drain(queue, { handler, scheduled: true })).toEqual({
+      done: 5 - atOnce.done,
+      dead: 0,
+    });
+  });
+
+  test("drain with scheduled moves the clock past a hold", async () => {
+    const store = await setUp();
+    const queue = store.dibs.queue<number, string>("work");
+    const [first] = await queue.addMany([{ data: 1 }, { data: 2 }]);
+    let calls = 0;
+    const handler = (): string => {
+      if (++calls < 4) throw new Retry("429", { delay: "1h", key: true });
+      return "done";
+    };
+    expect(await store.drain(queue, { handler, scheduled: true })).toEqual({ done: 2, dead: 0 });
+    expect((await first!.history()).map(({ outcome }) => outcome)).toEqual([
+      "limited",
+      "limited",
+      "limited",
+      "done",
+    ]);
+  });
+
   test("drain without a handler waits for the workers of the code under test", async () => {
     const store = await setUp();
     const queue = store.dibs.queue<number, number>("work");
@@ -55,6 +92,8 @@ describe("drain()", () => {
     await expect(store.drain("work")).rejects.toThrow("drain(queue, { handler })");
     await queue.pause();
     expect(await store.drain("work")).toEqual({ done: 0, dead: 0 });
+    await queue.configure({ window: "01:00-02:00" });
+    expect(await store.drain("work", { scheduled: true })).toEqual({ done: 0, dead: 0 });
   });
 });
 
