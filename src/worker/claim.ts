@@ -2,7 +2,7 @@ import { checkAddition } from "../core/additions.ts";
 import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { type Each, isEach } from "../core/each.ts";
-import { claimLost, invalid } from "../core/errors.ts";
+import { claimLost, invalid, isDibsError } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import type { Payload } from "../core/json-type.ts";
 import { suppressUnhandled } from "../core/suppress-unhandled.ts";
@@ -226,6 +226,19 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
    */
   get isAckedInTransaction(): boolean {
     return this.#ackedInTransaction !== undefined;
+  }
+
+  /**
+   * @internal Whether the store shows that this claim has ended: an ack in the handler's own transaction was committed.
+   * False if the store does not answer.
+   */
+  async isGone(): Promise<boolean> {
+    try {
+      const { state, attempt } = await this.port.task(this.id);
+      return state !== "claimed" || attempt !== this.attempt;
+    } catch (error) {
+      return isDibsError(error) && error.code === "TASK_NOT_FOUND";
+    }
   }
 
   /** @internal The handler returned after an ack in its own transaction, which by then was committed. */

@@ -50,11 +50,12 @@ export async function settle(
 ): Promise<void> {
   const task = held.task!;
   if (held.fate === "lost") return;
-  const answer = task.isSettled ? await answerAfter(task, given) : given;
+  const heard = task.isSettled ? await answerAfter(task, given) : given;
   if (task.isSettled && held.fate !== "timedOut") return;
-  // If that transaction was rolled back and the handler does not say so, the task ends by its timeout.
-  if (task.isAckedInTransaction && "returned" in answer && held.fate !== "timedOut")
-    return task.observeAckInTransaction();
+  const isAcked = task.isAckedInTransaction && "returned" in heard && held.fate !== "timedOut";
+  if (isAcked && (await task.isGone())) return task.observeAckInTransaction();
+  // If the transaction is still open, the failure waits for its end, and a commit wins.
+  const answer: Answer = isAcked ? { threw: notCommitted() } : heard;
   const isReturned = "returned" in answer && held.fate !== "timedOut" && !task.waiting;
   const send = (): Promise<void> =>
     isReturned
@@ -87,6 +88,12 @@ async function answerAfter(task: Task, answer: Answer): Promise<Answer> {
   } catch (threw) {
     return { threw };
   }
+}
+
+function notCommitted(): Error {
+  return new Error(
+    "The handler returned, but the transaction of its task.ack(result, { tx }) was not committed. Commit it first, or throw.",
+  );
 }
 
 /** What hooks get as the error. */

@@ -136,7 +136,7 @@ const CLASSES = {
 
 /** Marked @internal in the sources, or called only by the library. */
 const INTERNAL = new Set(
-  "constructor startWorker startPool warnOnce observeAckInTransaction settleAs ackAs abort declare declareIfNeeded prepare prepareMessage read after standStill".split(
+  "constructor startWorker startPool warnOnce observeAckInTransaction isGone settleAs ackAs abort declare declareIfNeeded prepare prepareMessage read after standStill".split(
     " ",
   ),
 );

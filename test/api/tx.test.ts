@@ -1,6 +1,6 @@
 import { Client, Pool } from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { open } from "../../src/index.ts";
+import { open, type Task } from "../../src/index.ts";
 import { freshSchema } from "../postgres/shared.ts";
 
 async function setUp() {
@@ -126,6 +126,45 @@ test("a tx that is not inside a transaction is refused, and nothing is left behi
   expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 1, done: 0 });
   await claim!.ack();
   expect((await queue.add(2, { idempotencyKey: "key" })).existing).toBe(false);
+});
+
+test("a handler that rolls its transaction back and returns has failed, and calls no done hook", async () => {
+  const { dibs, client } = await setUp();
+  const queue = dibs.queue<number, string>("orders", { backoff: { type: "fixed", delay: 0 } });
+  const done: number[] = [];
+  const handler = async (task: Task<number, string>): Promise<string> => {
+    await client.query("BEGIN");
+    await task.ack("stored", { tx: client });
+    await client.query(task.attempt === 1 ? "ROLLBACK" : "COMMIT");
+    return "not heard";
+  };
+  const worker = queue.work(handler, { on: { done: ({ attempt }) => void done.push(attempt) } });
+  const task = await queue.add(1);
+  expect(await task.result({ timeout: "20s" })).toBe("stored");
+  await worker.stop();
+  expect(await task.history()).toMatchObject([
+    { outcome: "failed", error: { message: expect.stringContaining("was not committed") } },
+    { outcome: "done" },
+  ]);
+  expect(done).toEqual([2]);
+});
+
+test("a handler that returns before its transaction is committed is done when it is", async () => {
+  const { dibs, client } = await setUp();
+  const queue = dibs.queue<number, string>("orders");
+  const returned = Promise.withResolvers<void>();
+  const worker = queue.work(async (task) => {
+    await client.query("BEGIN");
+    await task.ack("stored", { tx: client });
+    returned.resolve();
+    return "not heard";
+  });
+  const task = await queue.add(1);
+  await returned.promise;
+  await client.query("COMMIT");
+  expect(await task.result({ timeout: "20s" })).toBe("stored");
+  await worker.stop();
+  expect(await task.history()).toMatchObject([{ outcome: "done" }]);
 });
 
 test("a transaction of another library takes two lines of code", async () => {

@@ -38,6 +38,7 @@ const INTERNAL = [
   "settlement",
   "isAckedInTransaction",
   "observeAckInTransaction",
+  "isGone",
   "abort",
   "declare",
   "declareIfNeeded",
