@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Dibs } from "../api/dibs.ts";
 import { kindOf } from "../core/address.ts";
-import { invalid } from "../core/errors.ts";
+import { invalid, isDibsError } from "../core/errors.ts";
 import { SILENT } from "../core/logger.ts";
 import type { QueueSummary } from "../core/page.ts";
 import { checkQueueName } from "../core/queue-name.ts";
@@ -89,10 +89,16 @@ export async function requireQueue(dibs: Dibs, name: string): Promise<QueueSumma
   throw notFound(`There is no queue ${show(name)}.${didYouMean(name, names)} ${next}`);
 }
 
-/** A worker may start before the first task exists, so a missing queue is only mentioned. */
+/**
+ * A worker may start before the first task exists, so a missing queue is only mentioned. A token with the scope `work`
+ * alone may not look.
+ */
 export async function mentionMissingQueue(dibs: Dibs, name: string): Promise<void> {
-  const [found] = (await dibs.port.queues({ queue: checkQueueName(name) })).items;
-  if (found) return;
+  const found = await dibs.port.queues({ queue: checkQueueName(name) }).catch((error: unknown) => {
+    if (isDibsError(error) && error.code === "FORBIDDEN") return undefined;
+    throw error;
+  });
+  if (!found || found.items.length > 0) return;
   const near = didYouMean(name, await queueNames(dibs));
   say(`dibs: there is no queue ${show(name)} yet; waiting for its first task.${near}`);
 }

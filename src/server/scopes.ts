@@ -27,6 +27,9 @@ export function parseScope(text: string): Scope {
   return text as Scope;
 }
 
+/** A refusal names so many missing scopes: a run can need one for each of its stages. */
+const MOST_NAMED = 5;
+
 /** What a connected client may do. */
 export class Grant {
   /** For the audit log and for people: the token's name. */
@@ -67,15 +70,20 @@ export class Grant {
 
   /** Refuses if one of the queues is not covered by one of the kinds. Invalid names are refused first. */
   need(kinds: readonly Kind[], queues: readonly unknown[]): void {
+    const missing = new Set<string>();
     for (const given of queues) {
       const queue = typeof given === "string" && given.length <= LONGEST ? given : checkQueueName(given);
-      if (kinds.some((kind) => this.allows(kind, queue))) continue;
-      throw new DibsError(
-        "FORBIDDEN",
-        `The token ${show(this.name)} does not allow this: it needs the scope ${kinds.map((kind) => `${kind}:${queue}`).join(" or ")}. ` +
-          `Ask the operator of the server for one that has it.`,
-      );
+      if (!kinds.some((kind) => this.allows(kind, queue))) missing.add(queue);
     }
+    if (missing.size === 0) return;
+    const named = [...missing].slice(0, MOST_NAMED);
+    const scopes = named.map((queue) => kinds.map((kind) => `${kind}:${queue}`).join(" or "));
+    if (missing.size > named.length) scopes.push(`${missing.size - named.length} more`);
+    throw new DibsError(
+      "FORBIDDEN",
+      `The token ${show(this.name)} does not allow this: it needs the scope ${scopes.join(", and ")}. ` +
+        `Ask the operator of the server for one that has it.`,
+    );
   }
 }
 

@@ -113,6 +113,20 @@ describe("dibs serve", () => {
     expect(listed.stdout).not.toContain(token);
   });
 
+  test("a token with the scope work is enough for dibs work, and dibs queues does not say that there are none", async () => {
+    const folder = makeFolder();
+    const scopes = ["--scope", "work:emails", "add:emails", "--json"];
+    const made = await dibs(folder, ["tokens", "add", "worker", ...scopes]);
+    const env = { DIBS_TOKEN: (JSON.parse(made.stdout) as { token: string }).token };
+    const { url } = await serve(folder);
+    expect(await dibs(folder, ["add", "emails", "1", "--url", url], { env })).toMatchObject({
+      code: EXIT.done,
+    });
+    const work = ["work", "emails", "--once", "--url", url, "--", "cat"];
+    expect(await dibs(folder, work, { env })).toMatchObject({ code: EXIT.done });
+    expect((await dibs(folder, ["queues", "--url", url], { env })).stderr).toContain("may not read them");
+  });
+
   test("dibs serve refuses a public address without tokens, and prints its configuration", async () => {
     const folder = makeFolder();
     const refused = await dibs(folder, ["serve", "--host", "0.0.0.0"]);

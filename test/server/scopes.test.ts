@@ -30,6 +30,22 @@ test.each([
   expect(grant(pattern).allows("add", name)).toBe(isMatch);
 });
 
+test("a refusal names all missing scopes, up to five", () => {
+  const refusal = (queues: string[]): unknown => {
+    try {
+      return grant("a/1").need(["add"], queues);
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  expect(refusal(["a/1", "a/1"])).toBeUndefined();
+  expect(refusal(["a/1", "a/2", "a/3", "a/2"])).toContain("it needs the scope add:a/2, and add:a/3. ");
+  const many = Array.from({ length: 8 }, (_, index) => `a/${index}`);
+  expect(refusal(many)).toContain(
+    "add:a/0, and add:a/2, and add:a/3, and add:a/4, and add:a/5, and 2 more. ",
+  );
+});
+
 test("patterns match like the equivalent regular expression", () => {
   const text = fc.string({ unit: fc.constantFrom("a", "b", "."), maxLength: 12 });
   const pattern = fc.string({ unit: fc.constantFrom("a", "b", ".", "*"), maxLength: 8 });

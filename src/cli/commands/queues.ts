@@ -1,8 +1,9 @@
 import { Command } from "commander";
 import type { QueueStats } from "../../api/queue-types.ts";
+import { kindOf } from "../../core/address.ts";
 import { formatDuration } from "../human.ts";
 import { printJson, say } from "../output.ts";
-import { type StoreFlags, useStore, withStore } from "../store.ts";
+import { addressOf, type StoreFlags, useStore, withStore } from "../store.ts";
 import { type Column, printTable } from "../table.ts";
 
 export function queuesCommand(): Command {
@@ -37,9 +38,18 @@ async function run(flags: StoreFlags): Promise<void> {
     const queues = await dibs.queues();
     const stats = await Promise.all(queues.map(({ name }) => dibs.queue(name).stats()));
     if (flags.json) return printJson(stats);
-    if (stats.length === 0) return say(`There are no queues yet. Create one: dibs add emails '{"to":"ada"}'`);
+    if (stats.length === 0) return sayNone(addressOf(flags.url));
     printTable(stats, COLUMNS);
   });
+}
+
+/** A server lists the queues that the token may read, so it may have others. */
+function sayNone(address: string): void {
+  const isServer = kindOf(address) === "server";
+  say(
+    `There are no queues yet${isServer ? ", or the token may not read them" : ""}. ` +
+      `Create one: dibs add emails '{"to":"ada"}'`,
+  );
 }
 
 export function describeHeldBack(heldBack: QueueStats["heldBack"]): string {
