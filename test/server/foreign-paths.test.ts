@@ -90,6 +90,7 @@ const REQUESTS: Record<string, Request> = {
   "GET /v1/alerts": () => ["/v1/alerts"],
   "GET /v1/alerts/{name}/decisions": () => ["/v1/alerts/alerts/decisions"],
   "GET /v1/me": () => ["/v1/me"],
+  "GET /v1/history": () => ["/v1/history"],
   "GET /v1/search": ({ queue }) => [`/v1/search?q=payload&queue=${queue}`],
   "GET /v1/dead": () => ["/v1/dead"],
   "GET /v1/alerts/states": () => ["/v1/alerts/states"],
