@@ -7,7 +7,8 @@ export interface Frame {
   milliseconds: number;
 }
 
-export function animateWebp(frames: Frame[]): Buffer {
+/** @param most bytes of the whole; the last frames that do not fit are left out */
+export function animateWebp(frames: Frame[], most = Infinity): Buffer {
   const { width, height } = sizeOf(bitmapOf(frames[0]!.image));
   const canvas = Buffer.alloc(10);
   canvas.writeUInt8(ANIMATED, 0);
@@ -15,11 +16,19 @@ export function animateWebp(frames: Frame[]): Buffer {
   canvas.writeUIntLE(height - 1, 7, 3);
   // Background colour 0, and 0 for "again and again".
   const animation = Buffer.alloc(6);
-  const chunks = [chunk("VP8X", canvas), chunk("ANIM", animation), ...frames.map(frameChunk)];
+  const chunks = [chunk("VP8X", canvas), chunk("ANIM", animation)];
+  let length = BEFORE_CHUNKS + chunks.reduce((sum, each) => sum + each.length, 0);
+  for (const frame of frames.map(frameChunk)) {
+    length += frame.length;
+    if (length > most) break;
+    chunks.push(frame);
+  }
   const body = Buffer.concat([Buffer.from("WEBP"), ...chunks]);
   return Buffer.concat([Buffer.from("RIFF"), size(body.length), body]);
 }
 
+/** "RIFF", the length and "WEBP". */
+const BEFORE_CHUNKS = 12;
 const ANIMATED = 0b10;
 /** The frame replaces what is below it, and stays until the next. */
 const REPLACES = 0b10;

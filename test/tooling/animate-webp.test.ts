@@ -25,6 +25,15 @@ test("an animation has the size of its frames, and each frame for its time", () 
   expect(frames).toEqual([80, 1_000]);
 });
 
+test("an animation is at most as large as asked for, without its last frames", () => {
+  const frames = Array.from({ length: 10 }, () => ({ image: image(320, 200), milliseconds: 80 }));
+  const whole = animateWebp(frames);
+  const made = animateWebp(frames, whole.length - 1);
+  expect(made.readUInt32LE(4)).toBe(made.length - 8);
+  expect([...made.toString("latin1").matchAll(/ANMF/g)]).toHaveLength(9);
+  expect(animateWebp(frames, whole.length)).toEqual(whole);
+});
+
 test("an image that is not lossy WebP is refused", () => {
   expect(() => animateWebp([{ image: Buffer.from("PNG"), milliseconds: 1 }])).toThrow("no lossy WebP");
 });

@@ -107,7 +107,7 @@ function optionsFor(
     cursor: { sync: { key: SYNC.key }, drag: { x: false, y: false }, y: false, points: { size: 6 } },
     scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, (high || 1) * 1.08] } },
     axes: [
-      { ...axis, grid: { show: false }, size: 28, space: 80, values: TIMES },
+      { ...axis, grid: { show: false }, size: 28, space: 56, values: TIMES },
       {
         ...axis,
         grid,

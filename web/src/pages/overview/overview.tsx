@@ -41,7 +41,13 @@ export function Overview() {
               <span class="quiet">{`${rows.length} of ${known?.size ?? 0}`}</span>
             )}
           </div>
-          <Table label="Queues" rows={rows} keyOf={({ name }) => name} columns={columnsFor(sort)} linked />
+          <Table
+            label="Queues"
+            rows={rows}
+            keyOf={({ name }) => name}
+            columns={columnsFor(sort, sparkMinutes([...(known?.values() ?? [])]))}
+            linked
+          />
           {rows.length === 0 && known && <p class="table-note">No queue has “{wanted}” in its name.</p>}
         </div>
       </div>
@@ -49,9 +55,9 @@ export function Overview() {
   );
 }
 
-const SPARK_MINUTES = 30;
+const LEAST_SPARK_MINUTES = 8;
 /** Fewer values are a speck, not a line. */
-const LEAST_SPARK = 4;
+const LEAST_SPARK = 3;
 
 /** Names that are shown of the queues that are held back. */
 const NAMED = 3;
@@ -88,7 +94,12 @@ function Totals() {
   );
 }
 
-function columnsFor(current: string): Column<QueueRow>[] {
+/** All rows share one time axis: as long as what is recorded of the oldest queue. */
+function sparkMinutes(rows: QueueRow[]): number {
+  return rows.reduce((most, { spark = [] }) => Math.max(most, spark.length), LEAST_SPARK_MINUTES);
+}
+
+function columnsFor(current: string, minutes: number): Column<QueueRow>[] {
   const sort = (by: string) => ({ by, current, pick: (wanted: string) => filter({ sort: wanted }) });
   return [
     {
@@ -99,10 +110,10 @@ function columnsFor(current: string): Column<QueueRow>[] {
       cell: nameOf,
     },
     {
-      ...{ name: `Last ${SPARK_MINUTES} min`, width: "minmax(80px, 1fr)", wide: true },
+      ...{ name: `Last ${minutes} min`, width: "minmax(80px, 1fr)", wide: true },
       cell: ({ spark = [], name }) =>
         spark.length >= LEAST_SPARK ? (
-          <Sparkline values={spark} of={SPARK_MINUTES} label={`Tasks that waited in ${name}`} />
+          <Sparkline values={spark} of={minutes} label={`Tasks that waited in ${name}`} />
         ) : null,
     },
     {
