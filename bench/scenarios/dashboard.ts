@@ -15,8 +15,8 @@ const TASKS = 1_000_000;
 const BATCH = 5_000;
 /** How often each number of pages is measured in a round, between two legs without pages. */
 const LEGS = 3;
-/** Two seconds and more: a drain begins with a burst of events. */
-const DRAINED = 60_000;
+/** Two seconds: a drain begins with a burst of events, for less than a second. */
+const DRAINED = 150_000;
 const BUSY = "dashboard";
 const PICTURE = `/v1/live?queue=${BUSY}`;
 const OVERVIEW = "/v1/live?queues=true";
