@@ -1,5 +1,5 @@
 // npm run screenshots: every page of the dashboard on the demo's traffic, light, dark and narrow, into docs/screenshots,
-// and the live picture as an animation for the README.
+// and the live picture as an animation for the README. With names, only these: npm run screenshots -- overview live
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -43,9 +43,15 @@ const LOOKS = {
   narrow: { colorScheme: "light", viewport: { width: 390, height: 844 } },
 } as const;
 
+const named = process.argv.slice(2);
+const KNOWN = [...PAGES.map(([name]) => name), "task", "run", "first-page", "live"];
+const unknown = named.find((name) => !KNOWN.includes(name));
+if (unknown !== undefined) throw new Error(`There is no picture ${unknown}: ${KNOWN.join(", ")}.`);
+const isWanted = (name: string): boolean => named.length === 0 || named.includes(name);
+
 const why = await whyNoChromium();
 if (why !== undefined) throw new Error(why);
-rmSync(FOLDER, { recursive: true, force: true });
+if (named.length === 0) rmSync(FOLDER, { recursive: true, force: true });
 mkdirSync(FOLDER, { recursive: true });
 const demo = spawn(process.execPath, [
   join(ROOT, "src/cli/main.ts"),
@@ -62,11 +68,12 @@ const browser = await launch();
 try {
   const [line] = (await once(createInterface({ input: demo.stdout }), "line")) as [string];
   const url = `${/http:\S+/.exec(line)![0]}/`;
-  await takeFirstPage(browser);
+  if (isWanted("first-page")) await takeFirstPage(browser);
   console.log(`The demo runs for ${WARM_UP_MS / 1_000} s first, so that the charts show something.`);
   await sleep(WARM_UP_MS);
   for (const look of Object.keys(LOOKS) as (keyof typeof LOOKS)[]) await takePages(browser, url, look);
-  for (const look of ["light", "dark"] as const) await takeAnimation(browser, url, look);
+  for (const look of isWanted("live") ? (["light", "dark"] as const) : [])
+    await takeAnimation(browser, url, look);
 } finally {
   await browser.close();
   demo.kill("SIGTERM");
@@ -77,6 +84,7 @@ async function takePages(of: Browser, url: string, look: keyof typeof LOOKS): Pr
   const context = await of.newContext(LOOKS[look]);
   const page = await context.newPage();
   for (const [name, path, selector] of [...PAGES, await oneTask(url), await oneRun(url)]) {
+    if (!isWanted(name)) continue;
     await page.goto(url + path);
     await page.locator(selector).first().waitFor();
     // Sparklines, charts and the first moves of the picture.
