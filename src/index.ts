@@ -1,6 +1,12 @@
 // First: see the comment in supported-node.ts.
 import "./core/supported-node.ts";
-export { type AddManyOptions, type AddOptions, type Item, type PartOptions } from "./api/add-options.ts";
+export {
+  type AddManyOptions,
+  type AddOptions,
+  type Item,
+  type PartOptions,
+  type SpawnOptions,
+} from "./api/add-options.ts";
 export { type UniqueOptions } from "./core/unique.ts";
 export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./api/dead-letters.ts";
 export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/definition.ts";
@@ -45,6 +51,9 @@ export { type Published, type PublishOptions, type Topic } from "./api/topic.ts"
 export {
   type AddedTaskHandle,
   type AttemptInfo,
+  type ChildHandle,
+  type ChildInfo,
+  type ChildrenOptions,
   type LogLineInfo,
   type RunAgainOptions,
   type TaskHandle,
@@ -53,6 +62,7 @@ export {
 } from "./api/task-handle.ts";
 export { type AllChange, type ChangeAllOptions, type MatchOptions } from "./api/change-all.ts";
 export { type BulkProgress } from "./core/change-all.ts";
+export { ChildFailedError, type FailedChild } from "./core/child-failed.ts";
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";
 export { type Duration } from "./core/duration.ts";
@@ -76,6 +86,15 @@ export { type Pool, type PoolStatus } from "./pools/pool.ts";
 export { type Claim } from "./worker/claim.ts";
 export { type WorkerHooks } from "./worker/hooks.ts";
 export { type StopOptions, type WorkBatchOptions, type WorkOptions } from "./worker/options.ts";
-export { type BatchHandler, type Handler, type Task } from "./worker/task.ts";
+export { type WaitForChildrenOptions } from "./worker/children.ts";
+export {
+  type BatchHandler,
+  type ChildLike,
+  type ChildOutcome,
+  type ChildOutcomes,
+  type ChildResults,
+  type Handler,
+  type Task,
+} from "./worker/task.ts";
 export { type Verdict } from "./worker/verify.ts";
 export { type Worker } from "./worker/worker.ts";

@@ -40,6 +40,9 @@ export interface AddOptions {
 /** The options of a task that is added with others or later: it shares their transaction. */
 export type PartOptions = Omit<AddOptions, "tx">;
 
+/** The options of a child: `task.spawn` stores it under its parent's claim, and never returns another task. */
+export type SpawnOptions = Omit<AddOptions, "tx" | "unique">;
+
 /** One of several tasks that are added together. */
 export type Item<In> = { data: Payload<In> } & PartOptions;
 

@@ -1,4 +1,5 @@
 import { refuseSurplus } from "../core/arguments.ts";
+import type { SpawnedTask } from "../core/children.ts";
 import type { BulkProgress } from "../core/change-all.ts";
 import { parseDuration } from "../core/duration.ts";
 import { invalid, isDibsError } from "../core/errors.ts";
@@ -13,6 +14,7 @@ import type { AddedTask, Body, NewTask, TaskRecord } from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
 import { advise } from "../pools/advise.ts";
 import { type AddTarget, Claim, type EncodeResult, type NextCost } from "../worker/claim.ts";
+import type { SpawnTarget } from "../worker/children.ts";
 import { resolveWork, resolveWorkBatch, type WorkBatchOptions, type WorkOptions } from "../worker/options.ts";
 import type { WorkerQueue } from "../worker/runner.ts";
 import type { BatchHandler, Handler } from "../worker/task.ts";
@@ -26,6 +28,7 @@ import {
   parseAddOptions,
   type PartOptions,
   refuseTx,
+  type SpawnOptions,
   TX_OF_ACK,
   TX_OF_MANY,
 } from "./add-options.ts";
@@ -35,7 +38,7 @@ import { DeadLetters } from "./dead-letters.ts";
 import { Declaration, type Lifecycle } from "./declaration.ts";
 import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
 import type { ClaimOptions, QueueStats, VerifiedTask, Verifier, VerifyOptions } from "./queue-types.ts";
-import { AddedTaskHandle, describe, resultFrom } from "./task-handle.ts";
+import { AddedTaskHandle, ChildHandle, describe, resultFrom } from "./task-handle.ts";
 import { parseTasksOptions, type TasksOptions, type TasksPage } from "./tasks-options.ts";
 import { carryTrace } from "./trace.ts";
 
@@ -61,7 +64,7 @@ export interface Owner {
 
 /** A named line of tasks. Creating the handle makes no call; the first operation sends its policy to the store. */
 export class Queue<In = unknown, Out = unknown, Data = Json<In>>
-  implements AddTarget<In, PartOptions>, WorkerQueue
+  implements AddTarget<In, PartOptions>, SpawnTarget<In, SpawnOptions, ChildHandle<Json<Out>>>, WorkerQueue
 {
   readonly name: string;
   readonly dead: DeadLetters;
@@ -148,6 +151,14 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   async prepare(data: In, options: PartOptions = {}): Promise<NewTask> {
     refuseTx(options, TX_OF_ACK);
     return carryTrace(await this.#encode(data, options));
+  }
+
+  /** Only a type: see SpawnTarget. */
+  "~spawns"?(data: In, options?: SpawnOptions): ChildHandle<Json<Out>>;
+
+  /** @internal */
+  childHandle(spawned: SpawnedTask, name: string | null): ChildHandle<Json<Out>> {
+    return new ChildHandle(this.#port, spawned, name, this.#options.encodeData);
   }
 
   #encode(data: unknown, options: AddOptions): NewTask | Promise<NewTask> {

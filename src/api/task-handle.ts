@@ -1,5 +1,6 @@
 import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
+import type { ChildRecord } from "../core/children.ts";
 import type { LogLine } from "../core/attempt-log.ts";
 import { DibsError, isDibsError } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
@@ -71,6 +72,16 @@ export class TaskHandle<Result = unknown> {
 
   async info(): Promise<TaskInfo> {
     return describe(await this.#port.task(this.id));
+  }
+
+  /** A page of the tasks that it has spawned, in the order of the spawns. Pass `next` as `after` for the next one. */
+  async children(options: ChildrenOptions = {}): Promise<{ children: ChildInfo[]; next: number | null }> {
+    checkNames(options, ["limit", "after"], "children");
+    const { children, next } = await this.#port.children(this.id, options);
+    const shown = children.map(({ createdAt, endedAt, ...child }) => {
+      return { ...child, createdAt: new Date(createdAt), endedAt: dateOf(endedAt) };
+    });
+    return { children: shown, next };
   }
 
   /** The ledger: one row per attempt, the first one first. */
@@ -169,6 +180,36 @@ export class AddedTaskHandle<Result = unknown> extends TaskHandle<Result> {
   }
 }
 
+/** A child as `task.spawn` returns it. */
+export class ChildHandle<Result = unknown> extends AddedTaskHandle<Result> {
+  /** Null: told apart by the order of the spawns. */
+  readonly name: string | null;
+
+  constructor(
+    port: Port,
+    spawned: { id: string; queue: string; existing: boolean },
+    name: string | null,
+    encode: EncodePayload = encodePlain,
+  ) {
+    super(port, spawned, encode);
+    this.name = name;
+  }
+}
+
+/** A page of the children of a task. */
+export interface ChildrenOptions {
+  /** Up to 1,000, which is the default. */
+  limit?: number | undefined;
+  /** The `next` of the previous page. */
+  after?: number | undefined;
+}
+
+/** A child of a task. Times are the store's. */
+export interface ChildInfo extends Omit<ChildRecord, "createdAt" | "endedAt"> {
+  createdAt: Date;
+  endedAt: Date | null;
+}
+
 /** All fields of a task. Times are the store's. */
 export interface TaskInfo extends Omit<TaskRecord, "data" | "result" | "log" | TimeField> {
   data: unknown;
@@ -201,8 +242,11 @@ export interface AttemptInfo extends Omit<Attempt, "startedAt" | "endedAt" | "lo
   log: LogLineInfo[];
 }
 
+function dateOf(time: number | null): Date | null {
+  return time === null ? null : new Date(time);
+}
+
 export function describe(record: TaskRecord): TaskInfo {
-  const date = (time: number | null) => (time === null ? null : new Date(time));
   const { truncated } = record;
   return {
     ...record,
@@ -210,10 +254,10 @@ export function describe(record: TaskRecord): TaskInfo {
     data: truncated?.data === undefined ? decodeBody(record.data, record.contentType) : record.data,
     result: truncated?.result === undefined ? (resultFrom(record.result) ?? null) : record.result,
     createdAt: new Date(record.createdAt),
-    dueAt: date(record.dueAt),
-    expiresAt: date(record.expiresAt),
-    startedAt: date(record.startedAt),
-    endedAt: date(record.endedAt),
+    dueAt: dateOf(record.dueAt),
+    expiresAt: dateOf(record.expiresAt),
+    startedAt: dateOf(record.startedAt),
+    endedAt: dateOf(record.endedAt),
     log: describeLog(record.log),
   };
 }
@@ -253,6 +297,7 @@ refuseSurplus(TaskHandle, "task", {
   promises: {
     result: "options",
     info: "",
+    children: "options",
     history: "",
     signal: "name, data",
     cancel: "",

@@ -13,6 +13,7 @@ import { add } from "./add.ts";
 import { EventWakeup, makesEvents } from "./event-wakeup.ts";
 import { checkFilter, checkPatternKey, checkSpacing, checkClaim, checkTaskId } from "./check.ts";
 import { change } from "./change.ts";
+import { children, spawn } from "./children.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
 import { doorDocuments } from "./documents.ts";
@@ -163,6 +164,8 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     progress: (held, value, note, log) => progress(context, held, value, note, log),
     step: (held, name, value) => step(context, held, name, value),
     steps: async (id) => run({ verb: "steps", id: checkTaskId(id) }),
+    spawn: (held, tasks) => spawn(context, held, tasks),
+    children: (id, query) => children(context, id, query),
     signal: (id, name, value, options) => signal(context, id, name, value, options),
     verifying: async (of) => run({ verb: "verifying", ...checkClaim(of) }),
     task: async (id) => run({ verb: "get", id: checkTaskId(id) }),

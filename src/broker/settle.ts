@@ -1,3 +1,4 @@
+import { checkChildrenSignal, isChildrenSignal } from "../core/children-signal.ts";
 import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
@@ -94,7 +95,8 @@ function settlementOf(
       context.housekeeper.expect(call.delay);
       return { kind: "release", started: call.started, delay: call.delay };
     case "park":
-      checkSignalName(call.signal);
+      if (isChildrenSignal(call.signal)) checkChildrenSignal(call.signal);
+      else checkSignalName(call.signal);
       if (call.timeout !== null) {
         checkNumber(call.timeout, "timeout", 0, LONGEST_MS);
         context.housekeeper.expect(call.timeout);

@@ -1,6 +1,6 @@
 import { showAttempt } from "../core/retry.ts";
 import type { Dibs } from "../api/dibs.ts";
-import type { AttemptInfo, TaskInfo } from "../api/task-handle.ts";
+import type { AttemptInfo, ChildInfo, TaskInfo } from "../api/task-handle.ts";
 import { formatBody, printFields, printHeading } from "./fields.ts";
 import { formatAge, formatDuration } from "./human.ts";
 import { type Colour, printJson } from "./output.ts";
@@ -71,6 +71,17 @@ const ATTEMPT_COLUMNS: readonly Column<AttemptInfo>[] = [
   },
 ];
 
+/** Others are in the answer of `dibs.task(id).children()`. */
+const SHOWN_CHILDREN = 100;
+
+const CHILD_COLUMNS: readonly Column<ChildInfo>[] = [
+  { head: "ID", cell: ({ id }) => id },
+  { head: "QUEUE", cell: ({ queue }) => queue },
+  { head: "STATE", cell: ({ state }) => state, colour: ({ state }) => COLOURS[state] },
+  { head: "NAME", cell: ({ name }) => name ?? "", isOptional: true },
+  { head: "ENDED", cell: ({ endedAt }) => formatAge(endedAt), isOptional: true },
+];
+
 const LOG_COLUMNS: readonly Column<{ attempt: number; at: Date; text: string }>[] = [
   { head: "ATTEMPT", cell: ({ attempt }) => attempt },
   { head: "AT", cell: ({ at }) => at.toISOString() },
@@ -81,7 +92,8 @@ const LOG_COLUMNS: readonly Column<{ attempt: number; at: Date; text: string }>[
 export async function printTask(dibs: Dibs, id: string, json: boolean): Promise<void> {
   const handle = dibs.task(id);
   const [task, attempts] = await Promise.all([handle.info(), handle.history()]);
-  if (json) return printJson({ ...task, attempts });
+  const spawned = task.children ? await handle.children({ limit: SHOWN_CHILDREN }) : undefined;
+  if (json) return printJson({ ...task, ...(spawned && { spawned: spawned.children }), attempts });
   const { error, progress, run } = task;
   printFields([
     ["id", task.id, "bold"],
@@ -93,6 +105,11 @@ export async function printTask(dibs: Dibs, id: string, json: boolean): Promise<
     ["group", task.groupKey ?? undefined],
     ["key", task.idempotencyKey ?? undefined],
     ["run", run ? `${run.id}, stage ${run.stage}` : undefined],
+    ["parent", task.parent ? `${task.parent.id}, queue ${task.parent.queue}` : undefined],
+    [
+      "children",
+      task.children ? `${task.children.total}, ${task.children.pending} have not ended` : undefined,
+    ],
     ["worker", task.worker ?? undefined],
     [
       "progress",
@@ -112,6 +129,10 @@ export async function printTask(dibs: Dibs, id: string, json: boolean): Promise<
   if (attempts.length > 0) {
     printHeading("Attempts");
     printTable(attempts, ATTEMPT_COLUMNS);
+  }
+  if (spawned) {
+    printHeading("Children");
+    printTable(spawned.children, CHILD_COLUMNS);
   }
   const lines = [...attempts, task].flatMap(({ attempt, log }) => log.map((line) => ({ attempt, ...line })));
   if (lines.length === 0) return;

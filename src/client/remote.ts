@@ -91,6 +91,7 @@ class Remote {
       // Sends only what identifies the claim: the object may be a task with everything that its handler uses.
       extend: ({ id, fence }, lease) => this.#calls.run("extend", [{ id, fence }, lease]),
       progress: ({ id, fence }, ...report) => this.#calls.run("progress", [{ id, fence }, ...report]),
+      spawn: ({ id, fence }, children) => this.#calls.run("spawn", [{ id, fence }, children]),
       end: (id, options) => this.#end(id, options),
       join: (worker, lease, listener) => this.#join(worker, lease, listener),
       rejoin: (session, fences, listener) => this.#rejoin(session, fences, listener),

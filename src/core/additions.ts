@@ -1,3 +1,4 @@
+import type { NewChild } from "./children.ts";
 import { LONGEST_MS } from "./duration.ts";
 import { invalid, isDibsError } from "./errors.ts";
 import { byteLength, isLarger, LIMITS } from "./limits.ts";
@@ -74,6 +75,7 @@ const TASK_FIELDS: ReadonlySet<string> = new Set<keyof NewTask>([
   "run",
   "unique",
 ]);
+const CHILD_FIELDS: ReadonlySet<string> = new Set<keyof NewChild>(["name", "task"]);
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set<keyof NewMessage>(["topic", ...CONTENT_FIELDS]);
 
 /**
@@ -93,6 +95,30 @@ function checkTask(task: NewTask): void {
   checkContent(task);
   if (task.unique !== undefined) checkUnique(task.unique, task);
   if (task.run !== undefined) checkRunStart(task.run, task);
+}
+
+/** A child is a task of its own: it cannot begin a run, nor take the place of another task. */
+export function checkChildren(children: NewChild[]): void {
+  if (!Array.isArray(children) || children.length === 0 || children.length > LIMITS.children)
+    throw invalid(`A spawn takes 1 to ${LIMITS.children} children; got ${show(children)}.`);
+  const names = new Set<string>();
+  for (const child of children) {
+    checkObject(child, "A child");
+    checkFields(child, CHILD_FIELDS, "A child");
+    const name = checkText(child.name, "A child's name", LIMITS.stepName);
+    if (names.has(name)) throw invalid(`Two children of one spawn have the name ${show(name)}.`);
+    names.add(name);
+    named(
+      () => `Child ${show(name)}: `,
+      () => checkTask(child.task),
+    );
+    if (child.task.run !== undefined)
+      throw invalid(
+        `Child ${show(name)} would begin a run. Add runs with task.add(): a child is a single task.`,
+      );
+    if (child.task.unique !== undefined)
+      throw invalid(`Child ${show(name)} is unique. A child is always a new task: leave \`unique\` out.`);
+  }
 }
 
 export function checkMessage(message: NewMessage): void {

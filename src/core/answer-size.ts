@@ -114,7 +114,7 @@ export function sizeOfAttempt({ error, log = [] }: Pick<Attempt, "error" | "log"
   return ROW_BYTES + sizeOfError(error) + log.reduce((sum, { text }) => sum + text.length, 0);
 }
 
-function sizeOfError(error: TaskError | null): number {
+export function sizeOfError(error: TaskError | null): number {
   return error ? error.message.length + (error.stack?.length ?? 0) : 0;
 }
 

@@ -51,7 +51,7 @@ type SettleOutcome =
   | { kind: "reject"; error: TaskError }
   /** Returns the task to its position, now or after `delay`. The attempt does not count. */
   | { kind: "release"; started: boolean; delay?: number | undefined }
-  /** Waits for a signal for at most `timeout`, and occupies no worker meanwhile. */
+  /** Waits for a signal, or for children (children-signal.ts), for at most `timeout`, and occupies no worker meanwhile. */
   | { kind: "park"; signal: string; timeout: number | null }
   /** A verifier's verdict about the result of another task. */
   | { kind: "accept"; of: Verified }

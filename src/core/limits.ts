@@ -1,5 +1,5 @@
 import { DibsError } from "./errors.ts";
-import type { Body } from "./task.ts";
+import type { Body, Step } from "./task.ts";
 
 export const LIMITS = {
   /** Tasks in one addMany, and in one claim. */
@@ -29,6 +29,8 @@ export const LIMITS = {
    */
   stepBytes: 256 * 1024,
   steps: 1_000,
+  /** Children of one task. */
+  children: 1_000,
   allStepBytes: 4 * 1024 * 1024,
   /** Bytes of all part results of a run at the stage that joins them, and of the array that each() splits. */
   gatheredBytes: 16 * 1024 * 1024,
@@ -74,11 +76,12 @@ export function tooMuchGathered(bytes: number): DibsError {
   );
 }
 
-/** @param steps of a task, or signals of a run, with the new one */
-export function checkStepRoom(steps: readonly { value: Body | null }[]): void {
+/** @param steps of a task, or signals of a run, with the new one. Children have a limit of their own. */
+export function checkStepRoom(steps: readonly { kind?: Step["kind"]; value: Body | null }[]): void {
+  const counted = steps.filter(({ kind }) => kind !== "child");
   checkStepSizes(
-    steps.length,
-    steps.reduce((sum, { value }) => sum + (value === null ? 0 : byteLength(value)), 0),
+    counted.length,
+    counted.reduce((sum, { value }) => sum + (value === null ? 0 : byteLength(value)), 0),
   );
 }
 

@@ -7,6 +7,7 @@ import type {
   SettleCall,
   SettleRef,
 } from "./claim-call.ts";
+import type { ChildEnd, ChildRecord, NewChild, SpawnedTask } from "./children.ts";
 import type { Clock } from "./clock.ts";
 import { DibsError } from "./errors.ts";
 import type { EventPage } from "./event-page.ts";
@@ -127,6 +128,10 @@ export interface Port {
   progress(claim: ClaimRef, value: number | null, note: string | null, log?: string): Promise<ClaimStatus>;
   step(claim: ClaimRef, name: string, value: Body | null): Promise<void>;
   steps(id: string): Promise<Step[]>;
+  /** Adds children of the claim's task: all or none. One that was spawned before, by name, is answered as it is. */
+  spawn(claim: ClaimRef, children: NewChild[]): Promise<SpawnedTask[]>;
+  /** A page of the children of a task, in the order of their numbers. With `ends`, also their results and errors. */
+  children(id: string, query?: ChildrenQuery): Promise<ChildrenPage>;
 
   /**
    * Returns whether the signal was stored. It is not if the task has ended, or if it already received this signal or
@@ -221,6 +226,18 @@ export interface Documents {
 
 /** Kinds of documents that doors own. Schedules, pipelines and pools have kinds of their own, and checks with them. */
 export type DoorKind = `amqp-${string}`;
+
+export interface ChildrenQuery {
+  /** The `next` of the previous page. */
+  after?: number | undefined;
+  limit?: number | undefined;
+  ends?: boolean | undefined;
+}
+
+export interface ChildrenPage {
+  children: (ChildRecord | ChildEnd)[];
+  next: number | null;
+}
 
 export interface ChangeOutcome {
   /** Its state after the change. */

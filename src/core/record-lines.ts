@@ -85,6 +85,7 @@ const oneOf =
 
 const gate = { meter: noneOr(object), heldUntil: noneOr(whole), wakeAt: noneOr(whole) };
 const error = shaped({ name: text, message: text, stack: nullOr(text), fingerprint: text });
+const cause = shaped({ name: text, message: text, stack: nullOr(text) });
 const attempt = shaped({
   ...{ attempt: count, fence: count, worker: text, startedAt: whole, endedAt: whole, outcome: text },
   error: nullOr(error),
@@ -129,6 +130,10 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
       awaitsJoin: noneOr(shaped({ result: nullOr(body) })),
     },
   },
+  child: {
+    ...{ id, parent: id, n: count, name: text, queue: text, state: noneOr(endState), endedAt: noneOr(whole) },
+    ...{ result: noneOr(body), error: noneOr(cause) },
+  },
   task: {
     ...{
       id,
@@ -159,7 +164,7 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
     },
     log: noneOr(listOf(shaped({ fence: count, at: whole, text }))),
     steps: noneOr(
-      listOf(shaped({ kind: oneOf("step", "signal", "timeout"), name: text, value: nullOr(body) })),
+      listOf(shaped({ kind: oneOf("step", "signal", "timeout", "child"), name: text, value: nullOr(body) })),
     ),
   },
   key: { queue: text, key: text, task: id, forgetAt: noneOr(whole), state: noneOr(endState) },

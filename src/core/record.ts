@@ -5,7 +5,7 @@ import type { Meter } from "./rate.ts";
 import type { StageCounts } from "./graph-plan.ts";
 import type { Stage } from "./run.ts";
 import type { NextCosts } from "./stage-cost.ts";
-import type { Attempt, Body, DepthByState, EndState, Headers, Step, TaskState } from "./task.ts";
+import type { Attempt, Body, DepthByState, EndState, Headers, Step, TaskError, TaskState } from "./task.ts";
 
 /**
  * The records of an export: what a store contains, independent of its engine. An export is a list of records in the
@@ -22,6 +22,7 @@ export const RECORD_TYPES = [
   "document",
   "run",
   "part",
+  "child",
   "task",
   "key",
   "end",
@@ -35,6 +36,7 @@ export type StoreRecord =
   | DocumentEntry
   | RunEntry
   | PartEntry
+  | ChildEntry
   | TaskEntry
   | KeyEntry
   | StoreEnd;
@@ -141,6 +143,22 @@ export interface PartEntry {
   awaitsJoin?: { result: Body | null };
 }
 
+/** A child of a task that still exists, in the order of the parents, then of `n`. */
+export interface ChildEntry {
+  type: "child";
+  id: string;
+  parent: string;
+  n: number;
+  name: string;
+  queue: string;
+  /** How it ended. */
+  state?: EndState;
+  endedAt?: number;
+  /** These two: if the task itself has been removed. */
+  result?: Body;
+  error?: TaskError;
+}
+
 export interface TaskEntry {
   type: "task";
   id: string;
@@ -218,6 +236,7 @@ export interface Counts {
   documents: number;
   runs: number;
   parts: number;
+  children: number;
   keys: number;
   attempts: number;
   steps: number;
@@ -234,6 +253,7 @@ export function noCounts(): Counts {
       documents: 0,
       runs: 0,
       parts: 0,
+      children: 0,
       keys: 0,
       attempts: 0,
       steps: 0,
@@ -249,6 +269,7 @@ const COUNTED = {
   document: "documents",
   run: "runs",
   part: "parts",
+  child: "children",
   key: "keys",
 } as const;
 

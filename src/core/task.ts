@@ -1,4 +1,5 @@
 import type { LogLine } from "./attempt-log.ts";
+import type { ChildCounts, ParentRef } from "./children.ts";
 import type { Unique } from "./unique.ts";
 import type { RunPlace, RunStart } from "./run.ts";
 
@@ -108,8 +109,8 @@ export interface ClaimedTask extends ClaimRef {
 
 /** What one execution of a handler leaves for the next one: see docs/concepts/steps-and-signals.md. */
 export interface Step {
-  /** `timeout`: the signal of that name did not arrive in time. */
-  kind: "step" | "signal" | "timeout";
+  /** `timeout`: the signal of that name did not arrive in time. `child`: a child was spawned (core/children.ts). */
+  kind: "step" | "signal" | "timeout" | "child";
   name: string;
   value: Body | null;
 }
@@ -188,6 +189,10 @@ export interface TaskRecord {
   error: (TaskError & { fingerprint: string }) | null;
   /** The run of a pipeline that it belongs to. */
   run: RunPlace | null;
+  /** The task that spawned it. Not in lists. Absent if no task did, or if that task has been removed. */
+  parent?: ParentRef;
+  /** Not in lists. Absent if it has spawned none. */
+  children?: ChildCounts;
   /** In lists: `data` or `result` is shortened, and this is its full size in bytes. */
   truncated?: { data?: number; result?: number };
 }

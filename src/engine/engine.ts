@@ -1,4 +1,5 @@
 import type { TaskChange } from "../core/change.ts";
+import type { ChildEnd, ChildRecord, NewChild, SpawnedTask } from "../core/children.ts";
 import type { ClaimStatus } from "../core/claim-call.ts";
 import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
@@ -163,6 +164,21 @@ export interface Verbs {
   >;
   /** Fenced. Stores the result of a step of the handler. Replaces an earlier result of that name. */
   step: Verb<{ id: string; fence: number; name: string; value: Body | null }, null>;
+  /**
+   * Fenced. Adds children of the task, now and not with its end: all or none. A child that was spawned before under the
+   * same name is answered as it is, and its payload is not compared (core/children.ts). Refused with TASK_CANCELLED if
+   * a cancel was requested.
+   */
+  spawn: Verb<{ id: string; fence: number; children: NewChild[] }, SpawnedTask[]>;
+  /**
+   * The children of a task, in the order of their numbers; `after` is the `next` of the previous page. With `ends`, also
+   * results and errors, which are kept while the parent exists. A page ends at its limit or at about
+   * LIMITS.answerBytes.
+   */
+  children: Verb<
+    { id: string; after?: number; limit: number; ends?: true },
+    { children: (ChildRecord | ChildEnd)[]; next: number | null }
+  >;
   /** What a handler needs when it starts again, by kind and name. */
   steps: Verb<{ id: string }, Step[]>;
   /**
@@ -355,6 +371,7 @@ export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "get",
   "ends",
   "steps",
+  "children",
   "verifying",
   "history",
   "list",

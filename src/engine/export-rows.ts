@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Meter } from "../core/rate.ts";
 import {
   EXPORT_FORMAT,
+  type ChildEntry,
   type GateState,
   type KeyEntry,
   type PartEntry,
@@ -13,7 +14,7 @@ import {
 import type { StageCounts } from "../core/graph-plan.ts";
 import { parsePart, type Stage } from "../core/run.ts";
 import { NEVER } from "../core/transition.ts";
-import type { Body, EndState, Headers, Step } from "../core/task.ts";
+import type { Body, EndState, Headers, Step, TaskError } from "../core/task.ts";
 
 /**
  * Rows of the tables that both SQL engines have, as records of an export. `transfer/export.ts` and
@@ -95,6 +96,37 @@ export function partEntry(ids: Ids, row: PartRow, awaitsJoin: { result: Body | n
     ...{ type: "part", id: ids.id(row.created_at, row.task), run: ids.id(row.began_at, row.run), stage },
     part: parsePart(row.part),
     ...present({ state, startedAt, endedAt, awaitsJoin }),
+  };
+}
+
+export interface ChildRow {
+  task: number;
+  parent: number;
+  n: number;
+  created_at: number;
+  /** When the parent was added, which is part of its id. */
+  parent_created_at: number;
+  name: string;
+  queue: string;
+  state: EndState | null;
+  ended_at: number | null;
+}
+
+/** `kept`: of a child whose task was removed. */
+export function childEntry(
+  ids: Ids,
+  row: ChildRow,
+  kept: { result: Body | null; error: TaskError | null },
+): ChildEntry {
+  const { n, name, queue, state, ended_at: endedAt } = row;
+  return {
+    ...{
+      type: "child",
+      id: ids.id(row.created_at, row.task),
+      parent: ids.id(row.parent_created_at, row.parent),
+    },
+    ...{ n, name, queue },
+    ...present({ state, endedAt, ...kept }),
   };
 }
 

@@ -28,7 +28,8 @@ export type Settlement =
   | { kind: "release"; started: boolean; delay?: number }
   /**
    * Waits for a signal, at its position and as the head of its group, until the signal arrives or `timeout` has passed.
-   * Returns at once if the signal arrived before. The attempt does not count.
+   * Returns at once if the signal arrived before. The attempt does not count. A signal of core/children-signal.ts arrives
+   * when the last of the awaited children ends.
    */
   | { kind: "park"; signal: string; timeout: number | null }
   /** A verifier's verdict on the result of an attempt at another task, if that result still waits for it. */

@@ -77,6 +77,14 @@ export class Metrics {
     this.#clock = port.clock;
     return {
       ...port,
+      spawn: (claim, children) => {
+        const answer = port.spawn(claim, children);
+        answer.then(
+          (spawned) => this.#count(spawned),
+          () => {},
+        );
+        return answer;
+      },
       add: (tasks, options) => this.#timed("add", port.add(tasks, options), (added) => this.#count(added)),
       publish: (message, options) =>
         this.#timed("publish", port.publish(message, options), (added) => this.#count(added)),

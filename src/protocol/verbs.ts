@@ -56,6 +56,9 @@ export const VERBS: Record<WireVerb, Traits> = {
   // A resend may append a line of the log twice.
   progress: { args: 4, again: "safe" },
   step: { args: 3, again: "safe" },
+  // Its children have names: a second call finds them.
+  spawn: { args: 2, again: "safe" },
+  children: { args: 2, again: "safe", reads: true, answers: "page" },
   steps: { args: 1, again: "safe", reads: true, answers: "page" },
   // A second call would answer that the signal was not stored.
   signal: { args: 4, again: "never" },

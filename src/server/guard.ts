@@ -1,3 +1,4 @@
+import { decodeSpawned, type NewChild } from "../core/children.ts";
 import { DibsError } from "../core/errors.ts";
 import type { DeclareOutcome, NamedPolicy } from "../core/policy.ts";
 import type { ClaimCall, SettleCall } from "../core/claim-call.ts";
@@ -231,7 +232,24 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       visibility.onClaim(claim, () => port.progress(claim, ...report)),
     step: async (claim: ClaimRef, name, value) =>
       visibility.onClaim(claim, () => port.step(claim, name, value)),
-    steps: async (id) => visibility.onTask(["work", "read"], id, () => port.steps(id)),
+    spawn: async (claim: ClaimRef, children) => {
+      if (Array.isArray(children)) needForAdds(children.map(taskOf), queueOf);
+      return visibility.onClaim(claim, () => port.spawn(claim, children));
+    },
+    // What a token may not see of a task's relatives is left out.
+    children: async (id, query) =>
+      visibility.onTask(["work", "read"], id, async () => {
+        const page = await port.children(id, query);
+        // A token that may add a task may learn its outcome.
+        const shows = (queue: string): boolean =>
+          query?.ends ? grant.allows("read", queue) || grant.allows("add", queue) : grant.sees(queue);
+        return { ...page, children: page.children.filter(({ queue }) => shows(queue)) };
+      }),
+    steps: async (id) =>
+      visibility.onTask(["work", "read"], id, async () => {
+        const steps = await port.steps(id);
+        return steps.filter(({ kind, value }) => kind !== "child" || grant.sees(decodeSpawned(value).queue));
+      }),
     // A token that adds to a queue, or works on it, may send signals to its tasks.
     signal: async (id, name, value, options) =>
       options?.of === "runs"
@@ -247,7 +265,11 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       return found;
     },
     // `work` is enough: a worker reads the task to compute a backoff, or to learn the outcome of a settlement.
-    task: async (id) => visibility.onTask(["read", "work"], id, () => port.task(id)),
+    task: async (id) =>
+      visibility.onTask(["read", "work"], id, async () => {
+        const { parent, ...task } = await port.task(id);
+        return { ...task, ...(parent && grant.sees(parent.queue) && { parent }) };
+      }),
     history: async (id) => visibility.onTask(["read", "work"], id, () => port.history(id)),
     cancel: async (id) =>
       visibility.onTask(["admin"], id, () => {
@@ -364,6 +386,7 @@ const isEmpty = (policy: unknown): boolean => Object.keys(policy ?? {}).length =
 type Added = Partial<NewTask & NewMessage>;
 
 const queueOf = ({ queue }: Added): unknown => queue;
+const taskOf = (child: Partial<NewChild> | null | undefined): Added => child?.task ?? {};
 /** The name by which scopes cover a topic. Their patterns also cover the queues of its subscriptions. */
 const topicOf = ({ topic }: Added): unknown =>
   `topic/${typeof topic === "string" ? topic : checkTopic(topic)}`;

@@ -1,3 +1,4 @@
+import { isChildFailure } from "../core/child-failed.ts";
 import { isKeyHold, isReject, requestedDelay } from "../core/control.ts";
 import { isDibsError } from "../core/errors.ts";
 import { timeoutError } from "../core/attempt-errors.ts";
@@ -112,7 +113,7 @@ function settleCallFor(held: Held, answer: Answer): SettleCall {
     return { kind: "release", started: true };
   // A handler that was asked to stop, and stops, has not failed. A release also ends a cancelled task.
   if (held.fate === "stopped" || held.fate === "cancelled") return { kind: "release", started: true };
-  if (isReject(thrown)) return { kind: "reject", error: describeError(thrown) };
+  if (isReject(thrown) || isChildFailure(thrown)) return { kind: "reject", error: describeError(thrown) };
   const kind = isKeyHold(thrown) ? "hold" : "nack";
   return { kind, error: describeError(thrown), delay: requestedDelay(thrown) };
 }

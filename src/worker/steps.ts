@@ -49,7 +49,7 @@ export class Steps {
   }
 
   async #take(name: string, take: () => unknown): Promise<unknown> {
-    const stored = (await this.#fetch()).get(`step ${name}`);
+    const stored = (await this.stored()).get(`step ${name}`);
     if (stored) return decode(stored);
     const returned = await take();
     const value = returned === undefined ? null : encodeJson(returned, `the step ${show(name)}`);
@@ -74,14 +74,14 @@ export class Steps {
       );
     checkNames(options, ["timeout"], "waitFor");
     const timeout = options.timeout === undefined ? null : parseDuration(options.timeout, "timeout");
-    const stored = await this.#fetch();
+    const stored = await this.stored();
     const signal = stored.get(`signal ${name}`);
     if (signal) return decode(signal);
     if (stored.has(`timeout ${name}`)) {
       throw new DibsError("TIMEOUT", `No signal ${show(name)} came for task ${this.#task.id} in time.`);
     }
     this.waiting ??= { signal: name, timeout };
-    throw new Parked(name);
+    throw new Parked(`${show(name)} comes`);
   }
 
   /** As with waitFor, a handler may not await it once another call has parked it. */
@@ -93,13 +93,14 @@ export class Steps {
     // Before the first await: sleeps are counted in the order of their calls.
     const name = sleepSignal(++this.#sleeps);
     const timeout = parseDuration(duration, "duration");
-    const stored = await this.#fetch();
+    const stored = await this.stored();
     if (stored.has(`timeout ${name}`) || stored.has(`signal ${name}`)) return;
     this.waiting ??= { signal: name, timeout };
-    throw new Parked(name);
+    throw new Parked(`${show(name)} comes`);
   }
 
-  #fetch(): Promise<Map<string, Step>> {
+  /** What earlier attempts have left, by kind and name. */
+  stored(): Promise<Map<string, Step>> {
     this.#stored ??= this.#read();
     return this.#stored;
   }
@@ -114,14 +115,12 @@ function decode({ value }: { value: Step["value"] }): unknown {
   return value === null ? undefined : decodeBody(value, JSON_TYPE);
 }
 
-/** Ends a call of a handler that has to wait for a signal. Not a failure: handlers must not catch it. */
-class Parked extends Error {
+/** Ends a call of a handler that has to wait. Not a failure: handlers must not catch it. */
+export class Parked extends Error {
   readonly code = "PARKED";
 
-  constructor(signal: string) {
-    super(
-      `The task is parked until ${show(signal)} comes, and its handler will run again. Let this error pass.`,
-    );
+  constructor(until: string) {
+    super(`The task is parked until ${until}, and its handler will run again. Let this error pass.`);
   }
 
   override get name(): string {

@@ -1,6 +1,12 @@
 import { refuseSurplus } from "../core/arguments.ts";
+import { ChildFailedError } from "../core/child-failed.ts";
+import type { ChildEnd } from "../core/children.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
-import type { Json } from "../core/json-type.ts";
+import { decodeBody } from "../core/json.ts";
+import type { Json, Payload } from "../core/json-type.ts";
+import { suppressUnhandled } from "../core/suppress-unhandled.ts";
+import { JSON_TYPE } from "../core/task.ts";
+import { Children, type SpawnedHandle, type SpawnTarget, type WaitForChildrenOptions } from "./children.ts";
 import { Claim } from "./claim.ts";
 import { Steps } from "./steps.ts";
 
@@ -48,6 +54,68 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
     return this.#stepping().sleep(duration);
   }
 
+  /**
+   * Adds a child of this task now, under its claim, and returns a handle of it. A handler that is called again gets the
+   * same child: children are told apart by `name`, or by the order of the calls. Options are those of an add.
+   */
+  spawn<In, Options, Handle>(
+    queue: SpawnTarget<In, Options, Handle>,
+    data: Payload<In>,
+    options?: Options & { name?: string | undefined },
+  ): Promise<Handle> {
+    return suppressUnhandled(this.#family().spawn(queue, data as In, options));
+  }
+
+  /**
+   * Returns the results of these children, or of all that this call of the handler has spawned so far, in the order of
+   * the spawns. If one has not ended, the task is parked: no worker is occupied, and the handler is called again from the
+   * top when the last of them ends. Throws ChildFailedError if one is dead, cancelled or expired, and TIMEOUT.
+   */
+  waitForChildren<const Handles extends readonly ChildLike[] = readonly ChildLike[]>(
+    children?: Handles,
+    options: WaitForChildrenOptions = {},
+  ): Promise<ChildResults<Handles>> {
+    return suppressUnhandled(this.#results(children, options));
+  }
+
+  async #results<Handles extends readonly ChildLike[]>(
+    children: Handles | undefined,
+    options: WaitForChildrenOptions,
+  ): Promise<ChildResults<Handles>> {
+    const ends = await this.#family().ends(children, options);
+    const failed = ends.find(({ state }) => state !== "done");
+    if (failed) throw new ChildFailedError(failed);
+    return ends.map(resultOf) as ChildResults<Handles>;
+  }
+
+  /** As waitForChildren, with the outcome of each child instead of an error: compare Promise.allSettled. */
+  waitForChildOutcomes<const Handles extends readonly ChildLike[] = readonly ChildLike[]>(
+    children?: Handles,
+    options: WaitForChildrenOptions = {},
+  ): Promise<ChildOutcomes<Handles>> {
+    return suppressUnhandled(this.#outcomes(children, options));
+  }
+
+  async #outcomes<Handles extends readonly ChildLike[]>(
+    children: Handles | undefined,
+    options: WaitForChildrenOptions,
+  ): Promise<ChildOutcomes<Handles>> {
+    const ends = await this.#family().ends(children, options);
+    return ends.map((end) => {
+      const { id, queue, name, state } = end;
+      return state === "done"
+        ? { id, queue, name, state, result: resultOf(end) }
+        : { id, queue, name, state, error: new ChildFailedError(end) };
+    }) as ChildOutcomes<Handles>;
+  }
+
+  #children: Children | undefined;
+
+  #family(): Children {
+    this.#children ??= new Children(this.port, this.claimed, this.#stepping());
+    return this.#children;
+  }
+
   #stepping(): Steps {
     this.#steps ??= new Steps(this.port, this.claimed);
     return this.#steps;
@@ -74,6 +142,32 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
   }
 }
 
+function resultOf({ result }: ChildEnd): unknown {
+  return result === null ? undefined : decodeBody(result, JSON_TYPE);
+}
+
+/** What spawn() returns, as far as its type tells the type of the result. */
+export interface ChildLike extends SpawnedHandle {
+  result(): Promise<unknown>;
+}
+
+type ResultOf<Handle extends ChildLike> = Awaited<ReturnType<Handle["result"]>>;
+
+/** Their results, in their order. */
+export type ChildResults<Handles extends readonly ChildLike[]> = {
+  -readonly [K in keyof Handles]: ResultOf<Handles[K]>;
+};
+
+/** How one child ended. */
+export type ChildOutcome<Result = unknown> = { id: string; queue: string; name: string | null } & (
+  | { state: "done"; result: Result }
+  | { state: "dead" | "cancelled" | "expired"; error: ChildFailedError }
+);
+
+export type ChildOutcomes<Handles extends readonly ChildLike[]> = {
+  -readonly [K in keyof Handles]: ChildOutcome<ResultOf<Handles[K]>>;
+};
+
 export type Handler<Data = unknown, Result = unknown> = (
   task: Task<Data, Result>,
 ) => Promise<Result> | Result;
@@ -84,5 +178,13 @@ export type BatchHandler<Data = unknown, Result = unknown> = (
 ) => Promise<Result[] | void> | Result[] | void;
 
 refuseSurplus(Task, "task", {
-  promises: { step: "name, take", waitFor: "name, options", sleep: "duration", extend: "lease" },
+  promises: {
+    step: "name, take",
+    waitFor: "name, options",
+    sleep: "duration",
+    spawn: "queue, data, options",
+    waitForChildren: "children, options",
+    waitForChildOutcomes: "children, options",
+    extend: "lease",
+  },
 });

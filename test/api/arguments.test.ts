@@ -92,6 +92,7 @@ const METHODS: Record<string, Record<string, Call>> = {
   TaskHandle: {
     result: [[{}], 0],
     info: [[]],
+    children: [[{}], 0],
     history: [[]],
     signal: [["name", 1]],
     cancel: [[]],
@@ -112,7 +113,15 @@ const METHODS: Record<string, Record<string, Call>> = {
     add: [["the queue", 1, {}], 2],
     publish: [["the topic", 1, {}], 2],
   },
-  Task: { step: [["name", handler]], waitFor: [["name", {}], 1], sleep: [["1s"]], extend: [["1m"]] },
+  Task: {
+    step: [["name", handler]],
+    waitFor: [["name", {}], 1],
+    sleep: [["1s"]],
+    extend: [["1m"]],
+    spawn: [["the queue", 1, {}], 2],
+    waitForChildren: [[[], {}], 1],
+    waitForChildOutcomes: [[[], {}], 1],
+  },
   Worker: { stop: [[{}], 0] },
   ManualClock: { advance: [[1]], sleep: [[1]], step: [[1]] },
 };
@@ -127,7 +136,7 @@ const FUNCTIONS: Record<string, Call> = {
 };
 
 /** The library creates the errors. */
-const ERRORS = new Set(["DibsError", "ClaimLostError"]);
+const ERRORS = new Set(["DibsError", "ClaimLostError", "ChildFailedError"]);
 
 const CLASSES = {
   ...{ Dibs, Queue, Topic, Pipeline, PipelineWorker, RunHandle, Schedule, DeadLetters, TaskHandle },
@@ -136,7 +145,7 @@ const CLASSES = {
 
 /** Marked @internal in the sources, or called only by the library. */
 const INTERNAL = new Set(
-  "constructor startWorker startPool warnOnce observeAckInTransaction isGone settleAs ackAs abort declare declareIfNeeded prepare prepareMessage read after standStill".split(
+  "constructor startWorker startPool warnOnce observeAckInTransaction isGone settleAs ackAs abort childHandle declare declareIfNeeded prepare prepareMessage read after standStill".split(
     " ",
   ),
 );

@@ -2,6 +2,7 @@
 import { expectTypeOf } from "vitest";
 import { z } from "zod";
 import {
+  type ChildFailedError,
   type Claim,
   defineQueue,
   defineTopic,
@@ -36,6 +37,25 @@ export async function explicitTypes(): Promise<void> {
     return { sent: true };
   });
   emails.workBatch((held) => held.map(({ data }) => ({ sent: data.to !== "" })));
+  emails.work(async (task) => {
+    const counts = dibs.queue<string, number>("counts");
+    const receipt = await task.spawn(emails, { to: "ada" }, { name: "mail", priority: 1 });
+    expectTypeOf(await receipt.result()).toEqualTypeOf<Receipt>();
+    const count = await task.spawn(counts, "words");
+    const results = await task.waitForChildren([receipt, count], { timeout: "1h" });
+    expectTypeOf(results).toEqualTypeOf<[Receipt, number]>();
+    const many = await Promise.all(["a", "b"].map((word) => task.spawn(counts, word)));
+    expectTypeOf(await task.waitForChildren(many)).toEqualTypeOf<number[]>();
+    expectTypeOf(await task.waitForChildren()).toEqualTypeOf<unknown[]>();
+    const [outcome] = await task.waitForChildOutcomes([count]);
+    if (outcome.state === "done") expectTypeOf(outcome.result).toEqualTypeOf<number>();
+    else expectTypeOf(outcome.error).toEqualTypeOf<ChildFailedError>();
+    // @ts-expect-error the payload has the wrong shape
+    await task.spawn(counts, 5);
+    // @ts-expect-error a child is always a new task
+    await task.spawn(counts, "a", { unique: { key: "k" } });
+    return { sent: true };
+  });
   // @ts-expect-error the payload has the wrong shape
   await emails.add({ from: "ada" });
   // @ts-expect-error a duration has a unit

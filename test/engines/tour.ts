@@ -147,6 +147,7 @@ export async function tour(store: Toured): Promise<void> {
   await ask({ verb: "unsubscribe", pattern: "t.*", group: "b" });
   await ask({ verb: "drop", queue: "t/a", limit: 10_000 });
   await runs(ask, runTogether);
+  await families(ask, pass);
   await limits(ask, pass);
   await large(ask);
   await verdicts(ask);
@@ -159,6 +160,56 @@ export async function tour(store: Toured): Promise<void> {
 }
 
 /** Runs of a pipeline, many and one by one. */
+/** Parents that wait for children, and all ways in which both can end. */
+async function families(ask: Ask, pass: (ms: number) => void): Promise<void> {
+  const queues = ["parents", "children"] as const;
+  const claimFrom = async (queue: string, max = 1) =>
+    (await ask({ verb: "claim", queues: [queue], max, worker: "w" })).tasks;
+  const begin = async (names: string[], fields: Partial<Op<"add">["tasks"][number]> = {}) => {
+    await ask({ verb: "add", tasks: [newTask({ queue: "parents" })] });
+    const [parent] = await claimFrom("parents");
+    const children = names.map((name) => ({ name, task: newTask({ queue: "children", ...fields }) }));
+    await ask({ verb: "spawn", ...ref(parent!), children });
+    await ask({ verb: "spawn", ...ref(parent!), children });
+    return parent!;
+  };
+  const settle = (task: Claimed, settlement: Op<"settle">["settlement"]) =>
+    ask({ verb: "settle", ...ref(task), settlement });
+  const wait = (task: Claimed, signal: string) => settle(task, { kind: "park", signal, timeout: 50 });
+  const look = async (id: string) => {
+    await ask({ verb: "children", id, limit: 10 });
+    await ask({ verb: "children", id, limit: 10, ends: true });
+    await ask({ verb: "get", id });
+  };
+  const woken = await begin(["a", "b", "c"]);
+  await wait(woken, "children:1,3");
+  const [first, second, third] = await claimFrom("children", 3);
+  await settle(first!, { kind: "done", result: "1" });
+  await settle(second!, { kind: "reject", error: ERROR });
+  await look(woken.id);
+  await settle(third!, { kind: "fail", error: ERROR, delay: 10 });
+  pass(20);
+  await ask({ verb: "housekeep" });
+  await settle((await claimFrom("children"))[0]!, { kind: "done", result: null });
+  await ask({ verb: "redrive", queue: "children", filter: {}, spacing: 0 });
+  await settle((await claimFrom("children"))[0]!, { kind: "reject", error: ERROR });
+  await ask({ verb: "discard", queue: "children", filter: {} });
+  await settle((await claimFrom("parents"))[0]!, { kind: "done", result: null });
+  await ask({ verb: "change", id: woken.id, change: { kind: "again" } });
+  await ask({ verb: "cancel", id: woken.id });
+  const cancelled = await begin(["a", "b"], { delay: 1_000 });
+  await ask({ verb: "cancel", id: cancelled.id });
+  await settle(cancelled, { kind: "release", started: true });
+  const timedOut = await begin(["a"], { ttl: 30 });
+  await wait(timedOut, "children:1-1000");
+  pass(40);
+  await ask({ verb: "housekeep" });
+  await begin(["a", "b"]);
+  await ask({ verb: "prune", limit: 100 });
+  for (const queue of queues) await ask({ verb: "purge", queue, limit: 100 });
+  for (const queue of queues) await ask({ verb: "drop", queue, limit: 100 });
+}
+
 async function runs(ask: Ask, runTogether: RunTogether): Promise<void> {
   const stages = ["a", "b", "c"].map((name) => ({ name, joins: name === "c" }));
   const run = { pipeline: "p", stages };

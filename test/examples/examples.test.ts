@@ -14,6 +14,7 @@ const SAYS: Record<string, RegExp> = {
   batch: /119 stored, 1 refused\n/,
   "cancel-and-progress":
     /claimed by a worker, at minute \d+\ncancelled while it ran\ncancelled before it ran\n/,
+  children: /2 parts answered, and merged in call 2\n/,
   "dead-letters": /3 \(75 %\) {2}Error: connect to port <n> timed out\n[^]*3 sent back.*\n1 discarded\n/,
   "delayed-and-priority": /in this order: .*urgent.*\n[^]*expired and was never run/,
   events: /task\.added\n(.*\n)*task\.done by kettle\n/,

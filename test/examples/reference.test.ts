@@ -44,6 +44,7 @@ const INTERNAL = [
   "declareIfNeeded",
   "prepare",
   "prepareMessage",
+  "childHandle",
 ];
 /** Methods of clocks that only the library calls, and one that only tests of the engines call. */
 const OF_CLOCKS = ["read", "after", "standStill"];

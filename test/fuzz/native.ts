@@ -77,6 +77,8 @@ const CALLS: Record<WireVerb, unknown[]> = {
   supervised: ["pool", { name: "p", ...PAGE }],
   decisions: ["pool", "shared", 10],
   step: [HELD, "s", "1"],
+  spawn: [HELD, [{ name: "a", task: { queue: "work", data: "1" } }]],
+  children: [ID, { after: 1, limit: 5, ends: true }],
   steps: [ID],
   signal: [ID, "s", "1"],
   verifying: [{ id: ID, fence: 1 }],

@@ -52,6 +52,9 @@ const TABLE: Record<WireVerb, string> = {
   extend: "         no/none   ok/none   no/none   ok/none   ok/ok",
   progress: "       no/none   ok/none   no/none   ok/none   ok/ok",
   step: "           no/none   ok/none   no/none   ok/none   ok/ok",
+  // It needs `work` on the claim's queue, and `add` on the child's.
+  spawn: "          no/no     no/no     no/no     ok/no     ok/ok",
+  children: "       no/none   ok/none   ok/none   ok/none   ok/ok",
   steps: "          no/none   ok/none   ok/none   ok/none   ok/ok",
   signal: "         ok/none   ok/none   no/none   ok/none   ok/ok",
   verifying: "      no/none   ok/none   no/none   ok/none   ok/ok",

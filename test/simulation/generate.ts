@@ -33,6 +33,8 @@ const WEIGHTS: Record<VerbName, number> = {
   extend: 5,
   progress: 3,
   step: 3,
+  spawn: 9,
+  children: 1,
   steps: 1.5,
   signal: 3,
   verifying: 1,
@@ -83,6 +85,11 @@ export class Generator {
     return this.#habits.runs > 0;
   }
 
+  /** Whether tasks spawn children. */
+  get hasFamilies(): boolean {
+    return this.#habits.families;
+  }
+
   readonly #inputs: Inputs;
   #written = 0;
 
@@ -94,6 +101,7 @@ export class Generator {
     // While there is a listener, an engine must write an event for each task.
     if (random.chance(0.5)) this.#weights.listen = 0;
     this.#habits = drawHabits(random);
+    if (!this.hasFamilies) this.#weights.spawn = 0;
     this.#inputs = new Inputs(random, this.#habits);
   }
 
@@ -206,7 +214,7 @@ export class Generator {
       ...this.#random.maybe(0.3, () => ({ after: this.#random.between(0, 40) })),
     }),
     cancelRun: () => ({ verb: "cancelRun", id: this.#runId() }),
-    get: () => ({ verb: "get", id: this.#id() }),
+    get: () => ({ verb: "get", id: this.#random.chance(0.3) ? this.#parentId() : this.#id() }),
     ends: () =>
       this.#random.chance(0.3)
         ? { verb: "ends", ids: [this.#runId(), this.#id()], of: "runs" }
@@ -245,6 +253,14 @@ export class Generator {
       ...this.#claimRef(),
       name: this.#random.pick(STEPS),
       value: this.#random.pick(["1", "[2]", null]),
+    }),
+    spawn: () => ({ verb: "spawn", ...this.#claimRef(), children: this.#inputs.children() }),
+    children: () => ({
+      verb: "children",
+      id: this.#parentId(),
+      limit: this.#random.pick([1, 2, 1_000]),
+      ...this.#random.maybe(0.3, () => ({ after: this.#random.between(0, 4) })),
+      ...this.#random.maybe(0.5, () => ({ ends: true as const })),
     }),
     steps: () => ({ verb: "steps", id: this.#id() }),
     signal: () => ({
@@ -394,6 +410,11 @@ export class Generator {
       : chance(0.6)
         ? ids.at(-between(1, Math.min(10, ids.length)))!
         : pick(ids);
+  }
+
+  #parentId(): string {
+    const { parents } = this.#known;
+    return parents.length > 0 && this.#random.chance(0.9) ? this.#random.pick(parents) : this.#id();
   }
 
   #runId(): string {

@@ -1,4 +1,5 @@
 import type { NamedPolicy } from "../../src/core/policy.ts";
+import type { NewChild } from "../../src/core/children.ts";
 import type { Addition, Body, NewMessage, NewTask, TaskError } from "../../src/core/task.ts";
 import { stageQueue } from "../../src/core/run.ts";
 import type { NextCosts, StageCost } from "../../src/core/stage-cost.ts";
@@ -48,6 +49,8 @@ export interface Habits {
   failing: number;
   /** The share of tasks that begin a run, or are split into parts. */
   runs: number;
+  /** Whether tasks spawn children, and wait for them. */
+  families: boolean;
   /** Whether there are limits: of queues, of groups, and of other systems. */
   limited: boolean;
   /** Many tasks at once: an engine may write those on another path than few. */
@@ -63,12 +66,16 @@ export function drawHabits({ pick, chance }: Random): Habits {
     grouped: pick([0, 0.4, 0.8]),
     keyed: pick([0.05, 0.3]),
     failing: pick([0.1, 1, 1, 4]),
+    families: chance(0.3),
     limited: chance(0.3),
     bulk: chance(0.025),
   };
 }
 
 export const SIGNALS = ["approval", "payment"] as const;
+const CHILDREN = ["spawn:1", "spawn:2", "spawn:3", "side"] as const;
+/** Which children a task waits for: some of them, or all that it may have. */
+const AWAITED = ["children:1", "children:1-2", "children:1,3", "children:1-1000", "children:1-1000"] as const;
 
 /** Inputs of the verbs: policies, tasks and settlements, with values around every limit. */
 export class Inputs {
@@ -192,6 +199,12 @@ export class Inputs {
     return maybe(0.3, () => ({ next: { costs, ...named } }));
   }
 
+  /** Of one spawn. No name twice: the broker refuses that. */
+  children(): NewChild[] {
+    const { some } = this.#random;
+    return some(CHILDREN).map((name) => ({ name, task: { queue: this.queue(), ...this.#content() } }));
+  }
+
   additions(): Addition[] {
     const { pick, chance } = this.#random;
     const tasks = this.tasks(pick([1, 1, 3]));
@@ -239,7 +252,7 @@ export class Inputs {
       fail: 5 * this.#habits.failing,
       reject: 1,
       release: 1.5,
-      park: 1.5,
+      park: this.#habits.families ? 4 : 1.5,
       hold: this.#habits.limited ? 1.5 : 0,
     });
     switch (kind) {
@@ -276,8 +289,13 @@ export class Inputs {
       case "hold":
         return { kind, error: this.#error(), delay: pick([0, 100, 3_000]) };
       case "park":
-        return { kind, signal: pick(SIGNALS), timeout: pick([null, 0, 500, 60_000]) };
+        return { kind, signal: this.#awaited(), timeout: pick([null, 0, 500, 60_000]) };
     }
+  }
+
+  #awaited(): string {
+    const { pick, chance } = this.#random;
+    return this.#habits.families && chance(0.7) ? pick(AWAITED) : pick(SIGNALS);
   }
 
   #error(): TaskError {

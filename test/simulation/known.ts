@@ -7,6 +7,8 @@ export class Known {
   readonly ids: string[] = [];
   /** Runs that were begun. */
   readonly runs: string[] = [];
+  /** Tasks that have spawned. */
+  readonly parents: string[] = [];
   /** Claims that may still be valid. Some will have been lost. */
   readonly claims: ClaimRef[] = [];
   /** What verifiers were asked about, by the fence of their claim. */
@@ -33,6 +35,10 @@ export class Known {
       case "add":
       case "publish":
         this.ids.push(...answer<"add">(outcome).map((task) => task.id));
+        break;
+      case "spawn":
+        this.ids.push(...answer<"spawn">(outcome).flatMap(({ id, existing }) => (existing ? [] : id)));
+        if (!this.parents.includes(op.id)) this.parents.push(op.id);
         break;
       case "claim":
         for (const { id, fence, queue, data, run } of answer<"claim">(outcome).tasks) {

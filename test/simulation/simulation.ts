@@ -6,6 +6,8 @@ import { BOUNDS } from "../../src/engine/bounds.ts";
 import type { Hint } from "../../src/engine/hint.ts";
 import type { Op, Outcome } from "../../src/engine/engine.ts";
 import { Generator } from "./generate.ts";
+import { isChildrenSignal } from "../../src/core/children-signal.ts";
+import { FamilyJudge } from "./guarantees/families.ts";
 import { Watch } from "./guarantees/watch.ts";
 import { LimitJudge } from "./guarantees/limits.ts";
 import { RunJudge } from "./guarantees/runs.ts";
@@ -86,6 +88,8 @@ class Simulation {
   readonly #watch: Watch | undefined;
   /** Used instead if there are runs: then the end of one task affects others. */
   readonly #runs: RunJudge | undefined;
+  /** As above, if tasks spawn children. */
+  readonly #families: FamilyJudge | undefined;
   /** Used if there are limits: then not everything that is ready may start. */
   readonly #limits: LimitJudge | undefined;
   readonly #engine: EngineName;
@@ -110,7 +114,8 @@ class Simulation {
     Object.assign(BOUNDS, tight ? TIGHT : USUAL);
     if (this.#generator.isLimited) this.#limits = new LimitJudge();
     if (this.#generator.hasRuns) this.#runs = new RunJudge();
-    else if (!tight && !this.#generator.isLimited)
+    if (this.#generator.hasFamilies) this.#families = new FamilyJudge();
+    if (!this.#runs && !this.#families && !tight && !this.#generator.isLimited)
       this.#watch = new Watch(new MemoryStore(salt, reading), reading);
     const file = this.#random.chance(0.12);
     this.#engine = engine;
@@ -207,6 +212,7 @@ class Simulation {
   #judge(ops: readonly Op[], outcomes: readonly Outcome[]): void {
     const ask = (given: Op[]): Outcome[] => [...this.#model.execute(given, this.#machine.read()).outcomes];
     this.#runs?.judge(ops, outcomes, ask);
+    this.#families?.judge(ops, outcomes, ask);
     this.#limits?.judge(ops, outcomes, this.#model.now, ask);
   }
 
@@ -232,6 +238,8 @@ class Simulation {
       ...lists,
       ...histories,
       ...steps,
+      ...this.#known.parents.map((id): Op => ({ verb: "children", id, limit: 1_000, ends: true })),
+      ...(this.#families ? this.#known.ids : []).map((id): Op => ({ verb: "get", id })),
       ...this.#known.runs.map((id): Op => ({ verb: "run", id, limit: 1_000 })),
       { verb: "ends", ids: this.#known.runs, of: "runs" },
       { verb: "documents", kind: "pipeline", limit: 1_000 },
@@ -282,8 +290,10 @@ class Simulation {
     const parked = this.#model
       .execute(lists, this.#machine.read())
       .outcomes.flatMap((outcome) => answer<"list">(outcome).tasks);
+    // The ends of children must wake their parents.
+    const signalled = parked.filter(({ waitsFor }) => !isChildrenSignal(waitsFor!));
     await this.#batch(
-      parked.map(({ id, waitsFor }): Op => ({ verb: "signal", id, name: waitsFor!, value: null })),
+      signalled.map(({ id, waitsFor }): Op => ({ verb: "signal", id, name: waitsFor!, value: null })),
     );
   }
 

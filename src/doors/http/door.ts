@@ -5,6 +5,7 @@ import { typeOf } from "../../core/event-text.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { isStoreFault } from "../../core/store-fault.ts";
+import { children } from "./children.ts";
 import { claims } from "./claims.ts";
 import { dashboard } from "./dashboard.ts";
 import { type App, type Env, isHead, PROBLEM_RESPONSE, refuseInvalid } from "./define.ts";
@@ -54,6 +55,7 @@ export function createHttpDoor(options: DoorOptions): HttpDoor {
   tasks(app);
   const workers = new WorkerSessions();
   claims(app);
+  children(app);
   settlements(app, workers);
   sessions(app, workers);
   pipelines(app);

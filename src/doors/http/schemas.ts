@@ -219,6 +219,14 @@ export const task = z
     log: log.openapi({ description: "what the attempt in progress has logged; not in lists" }),
     error: keptFailure.nullable(),
     run: z.union([runPlace, z.null()]),
+    parent: z
+      .object({ id: z.string(), queue: z.string() })
+      .optional()
+      .openapi({ description: "the task that spawned it; not in lists" }),
+    children: z
+      .object({ total: z.number(), pending: z.number() })
+      .optional()
+      .openapi({ description: "how many it has spawned, and how many of them have not ended; not in lists" }),
     truncated: z.object({ data: z.number().optional(), result: z.number().optional() }).optional().openapi({
       description:
         "in lists: `data` or `result` is the first 256 characters as text (bytes as base64), and this is its full size in bytes",
@@ -241,8 +249,25 @@ export const attempt = z
   })
   .openapi("Attempt");
 
+export const childPage = z
+  .object({
+    children: z.array(
+      z
+        .object({
+          ...{ id: z.string(), queue: z.string(), n: z.number() },
+          name: z.string().nullable().openapi({ description: "null: told apart by the order of the spawns" }),
+          ...{ state, createdAt: z.number(), endedAt: z.number().nullable() },
+          result: anyJson.optional().openapi({ description: "with `ends`" }),
+          error: taskError.nullable().optional().openapi({ description: "with `ends`: of a dead child" }),
+        })
+        .openapi("Child"),
+    ),
+    next: z.number().nullable(),
+  })
+  .openapi("ChildPage");
+
 export const step = z
-  .object({ kind: z.enum(["step", "signal", "timeout"]), name: z.string(), value: json })
+  .object({ kind: z.enum(["step", "signal", "timeout", "child"]), name: z.string(), value: json })
   .openapi("Step");
 
 export const pendingTask = z

@@ -1,4 +1,6 @@
 import { z } from "@hono/zod-openapi";
+import { ALL_CHILDREN } from "../../core/children-signal.ts";
+import { invalid } from "../../core/errors.ts";
 import { LIMITS } from "../../core/limits.ts";
 import type { SettleCall } from "../../core/claim-call.ts";
 import type { ClaimRef, TaskError } from "../../core/task.ts";
@@ -78,11 +80,20 @@ const WAYS = {
     call: (body: { delay?: number } | undefined) => ({ kind: "release", started: true, ...body }),
   },
   park: {
-    summary: "Wait for a signal, without occupying a worker",
-    fields: { signal: z.string(), timeout: duration.optional() },
-    call: ({ signal, timeout }: { signal: string; timeout?: number }) => ({
-      ...{ kind: "park", signal, timeout: timeout ?? null },
-    }),
+    summary: "Wait for a signal, or for all children, without occupying a worker",
+    fields: {
+      signal: z.string().optional(),
+      children: z
+        .literal(true)
+        .optional()
+        .openapi({ description: "instead of a signal: until all children of the task have ended" }),
+      timeout: duration.optional(),
+    },
+    call: ({ signal, children, timeout }: { signal?: string; children?: true; timeout?: number }) => {
+      if ((signal === undefined) === (children === undefined))
+        throw invalid("park takes a signal, or children: true.");
+      return { kind: "park", signal: signal ?? ALL_CHILDREN, timeout: timeout ?? null };
+    },
   },
 } satisfies Record<string, Way>;
 

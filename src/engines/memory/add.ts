@@ -4,7 +4,9 @@ import { isTaken } from "../../core/idempotency.ts";
 import { formatTaskId, parseTaskId } from "../../core/task-id.ts";
 import { type AddedTask, JSON_TYPE, type NewTask } from "../../core/task.ts";
 import { holdsKey, type Unique } from "../../core/unique.ts";
+import { isChild } from "../../core/children.ts";
 import type { RunTask } from "../../core/run.ts";
+import { joinFamily } from "./children.ts";
 import { enter, freeGroup, schedule } from "./line.ts";
 import type { Model, ModelKey, ModelTask } from "./model.ts";
 import { joinRun } from "./runs.ts";
@@ -100,6 +102,7 @@ function addOne(model: Model, task: NewTask | RunTask): AddedTask {
     pending: null,
     feedback: null,
     run: null,
+    child: null,
     ledger: [],
     endedAt: null,
     result: null,
@@ -108,6 +111,7 @@ function addOne(model: Model, task: NewTask | RunTask): AddedTask {
   model.tasks.set(id, added);
   if ("at" in task) joinRun(model, added, undefined, task.at);
   else if (task.run) joinRun(model, added, task.run);
+  if (isChild(task)) joinFamily(model, added, task.childOf);
   if (task.idempotencyKey !== undefined) {
     queue.keys.set(task.idempotencyKey, { id, forgetAt: null, state: null });
   }

@@ -3,6 +3,7 @@ import { isTaken } from "../../core/idempotency.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task.ts";
+import { reviveChild, reviveParent } from "./children.ts";
 import { returnToLine, remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { revivePart } from "./runs.ts";
@@ -77,6 +78,8 @@ export function bringBack(
   // It does not expire: the caller wants it done.
   task.expiresAt = null;
   revivePart(task);
+  reviveChild(task);
+  reviveParent(model, task, fresh);
   reviveKey(model, task);
   model.announce({ type: "task.redriven", at: model.now, queue: task.queue, taskId: task.id });
   returnToLine(model, task, { delay });

@@ -27,6 +27,7 @@ import { least } from "../../core/least.ts";
 import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../engine/cursor.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
 import type { ListRequest, Verbs } from "../../engine/engine.ts";
+import { relativesOf } from "./children.ts";
 import { deadLetters } from "./dead.ts";
 import { findJudged } from "./line.ts";
 import { costOf, runningOf } from "./lanes.ts";
@@ -41,7 +42,11 @@ import { liveSessions } from "./sessions.ts";
 
 export function get(model: Model, { id }: Verbs["get"]["in"]): TaskRecord {
   const task = model.task(id);
-  return { ...record(model, task), ...(task.claim && linesOf(task.claim.fence, task.log)) };
+  return {
+    ...record(model, task),
+    ...relativesOf(model, task),
+    ...(task.claim && linesOf(task.claim.fence, task.log)),
+  };
 }
 
 function record(model: Model, task: ModelTask): TaskRecord {

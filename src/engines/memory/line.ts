@@ -1,3 +1,4 @@
+import { isChildrenSignal } from "../../core/children-signal.ts";
 import { claimLost } from "../../core/errors.ts";
 import { fingerprint } from "../../core/fingerprint.ts";
 import { countAttempt, type Failure, isFailure } from "../../core/attempt-outcome.ts";
@@ -18,6 +19,15 @@ import {
 import { NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
 import { correctCost, fill, holders, isGoverned, laneOf, ownerOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
+import {
+  abandon,
+  awaitsChildren,
+  endChild,
+  endParent,
+  forgetChildren,
+  loseChild,
+  loseFamily,
+} from "./children.ts";
 import { endPart, isRunEnded, losePart } from "./runs.ts";
 
 /** The transitions of a task. All verbs are made of these. */
@@ -205,6 +215,8 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
   });
   freeGroup(model, task);
   missVerdict(model, task);
+  endChild(model, task, state);
+  endParent(model, task, state);
   for (const left of endPart(model, task, state)) cancelTask(model, left);
 }
 
@@ -214,11 +226,39 @@ export function cancelTask(model: Model, task: ModelTask): void {
   if (task.claim) {
     const { cancelled, session, fence } = task.claim;
     task.claim.cancelled = true;
+    abandon(model, id);
     if (!cancelled && session !== null) model.notices.push({ session, kind: "cancel", id, fence });
   } else if (!isEnd(task.state)) {
     if (task.pending) closeAttempt(model, task, "cancelled", null);
     end(model, task, "cancelled");
   }
+}
+
+/** After a verb, and after each end in a sweep: wakes parents, and cancels children that nobody waits for any more. */
+export function followEnds(model: Model): void {
+  const { relieved, abandoned } = model;
+  for (;;) {
+    if (relieved.length > 0) wakeParent(model, relieved.shift()!);
+    else if (abandoned.length > 0) {
+      const child = model.tasks.get(abandoned.shift()!);
+      if (child) cancelTask(model, child);
+    } else return;
+  }
+}
+
+/** A child has ended. Its parent continues if it waits for its children, and this was the last of them. */
+function wakeParent(model: Model, id: string): void {
+  const parent = model.tasks.get(id);
+  const signal = parent?.waitsFor ?? "";
+  if (!parent || !isChildrenSignal(signal) || awaitsChildren(model, id, signal)) return;
+  model.announce({
+    type: "task.signalled",
+    at: model.now,
+    queue: parent.queue,
+    taskId: id,
+    detail: signal,
+  });
+  returnToLine(model, parent, { delay: 0 });
 }
 
 /** A full queue drops its oldest tasks: they expire before their time. */
@@ -244,7 +284,10 @@ export function remove(model: Model, task: ModelTask, options: { keepKey: boolea
   freeGroup(model, task);
   if (!options.keepKey) freeKey(model, task);
   missVerdict(model, task);
+  loseChild(model, task);
+  loseFamily(model, task);
   for (const left of losePart(model, task)) cancelTask(model, left);
+  followEnds(model);
 }
 
 function freeKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {
@@ -280,7 +323,10 @@ export function refuse(
   delay: number,
   keepSteps = false,
 ): void {
-  if (!keepSteps) task.steps = task.steps.filter(({ kind }) => kind !== "step");
+  if (!keepSteps) {
+    task.steps = task.steps.filter(({ kind }) => kind !== "step" && kind !== "child");
+    forgetChildren(model, task);
+  }
   task.feedback = feedback;
   fail(model, task, "refused", refusal(feedback), delay);
 }

@@ -57,6 +57,11 @@ export class Model {
   /** By kind, then by name. */
   readonly documents = new Map<string, Map<string, ModelDocument>>();
   hint: Hint = {};
+  /** By the id of their parent, in the order of their numbers. */
+  readonly families = new Map<string, ModelChild[]>();
+  /** Tasks of which a child has just ended, and children whose parent has ended or has forgotten them: line.ts. */
+  readonly relieved: string[] = [];
+  readonly abandoned: string[] = [];
   /** Tasks that have just expired and continue in another queue: continue-expired.ts. */
   expired: { task: ModelTask; why: ExpiryReason }[] = [];
 
@@ -226,6 +231,8 @@ export interface ModelTask {
   /** Why the last result was refused. */
   feedback: string | null;
   run: { run: ModelRun; part: ModelPart } | null;
+  /** What its parent knows of it. */
+  child: ModelChild | null;
   ledger: Attempt[];
   /** What its handlers logged, oldest first. */
   log: StoredLine[];
@@ -267,6 +274,23 @@ export interface ModelPart {
   endedAt: number | null;
   /** The result of a part that waits for the join. */
   awaitsJoin: { result: Body | null } | null;
+}
+
+/** A child of a task, as its parent knows it. It outlives the child, and is removed with the parent. */
+export interface ModelChild {
+  id: string;
+  parent: string;
+  /** Counts the children of the parent. */
+  n: number;
+  name: string;
+  queue: string;
+  createdAt: number;
+  /** Null: it has not ended. */
+  state: EndState | null;
+  endedAt: number | null;
+  /** Once the task is removed. */
+  result: Body | null;
+  error: (TaskError & { fingerprint: string }) | null;
 }
 
 export interface ModelClaim {

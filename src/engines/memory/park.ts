@@ -1,8 +1,10 @@
+import { isChildrenSignal } from "../../core/children-signal.ts";
 import { checkStepRoom } from "../../core/limits.ts";
 import { type Body, isEnd } from "../../core/task.ts";
 import { NEVER } from "../../core/transition.ts";
 import type { Settlement } from "../../engine/settlement.ts";
 import type { Verbs } from "../../engine/engine.ts";
+import { awaitsChildren } from "./children.ts";
 import { closeAttempt, heldTask, returnToLine } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { knownRun, stateOf } from "./runs.ts";
@@ -33,6 +35,10 @@ export function park(
     worker,
     detail: signal,
   });
+  if (isChildrenSignal(signal)) {
+    const isOver = hasHeard(task, signal) || !awaitsChildren(model, task.id, signal);
+    return returnToLine(model, task, isOver ? { delay: 0 } : { delay: timeout ?? NEVER, signal });
+  }
   const early = task.run?.run.signals.get(signal);
   if (early !== undefined && !hasHeard(task, signal)) receive(model, task, signal, early);
   if (hasHeard(task, signal)) return returnToLine(model, task, { delay: 0 });

@@ -7,10 +7,13 @@ import { add } from "./add.ts";
 import { cancel, cancelRun } from "./cancel.ts";
 import { change } from "./change.ts";
 import { listen, prune, housekeep, unlisten } from "./housekeeping.ts";
+import { children } from "./children.ts";
 import { claim } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { ends, get, history, list, stats, steps, verifying } from "./inspect.ts";
+import { followEnds } from "./line.ts";
 import { Model } from "./model.ts";
+import { spawn } from "./spawn.ts";
 import { signal, step } from "./park.ts";
 import { documents, put } from "./documents.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
@@ -45,6 +48,8 @@ const HANDLERS: Handlers = {
   extend,
   progress,
   step,
+  spawn,
+  children,
   steps,
   signal,
   verifying,
@@ -119,6 +124,7 @@ export class MemoryStore implements Store {
       if (!isDibsError(error)) throw error;
       return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
     } finally {
+      followEnds(this.#model);
       continueExpired(this.#model);
     }
   }

@@ -3,7 +3,7 @@ import { isSilent } from "../../core/lease.ts";
 import { joinsGroupWhenDue } from "../../core/transition.ts";
 import { isEnd } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
-import { end, enter, fail, fillLane, isExpired } from "./line.ts";
+import { followEnds, end, enter, fail, fillLane, isExpired } from "./line.ts";
 import { dueLanes } from "./lanes.ts";
 import type { Model, ModelSession, ModelTask } from "./model.ts";
 import { openGates } from "./review.ts";
@@ -49,6 +49,7 @@ export function expireClaim(model: Model, task: ModelTask): void {
   const { session, fence, worker } = task.claim!;
   if (session !== null) model.notices.push({ session, kind: "lost", id: task.id, fence });
   fail(model, task, "lost", lostError(worker), 0);
+  followEnds(model);
 }
 
 function expireManualClaims(model: Model): void {
@@ -103,5 +104,9 @@ function expire(model: Model): void {
   );
   outlived.sort((a, b) => a.expiresAt! - b.expiresAt! || bySeq(a, b));
   // The end of one task cancels the others of its run, which may be in this list.
-  for (const task of outlived.slice(0, BOUNDS.sweep)) if (!isEnd(task.state)) end(model, task, "expired");
+  for (const task of outlived.slice(0, BOUNDS.sweep)) {
+    if (isEnd(task.state)) continue;
+    end(model, task, "expired");
+    followEnds(model);
+  }
 }

@@ -5,6 +5,7 @@ import { callOrder } from "./call-order.ts";
 import { cancel } from "./cancel.ts";
 import { change } from "./change.ts";
 import { changingLimits } from "./changing-limits.ts";
+import { children } from "./children.ts";
 import { claims } from "./claim.ts";
 import { claimSizes } from "./claim-sizes.ts";
 import { clock } from "./clock.ts";
@@ -102,6 +103,7 @@ const THEMES = {
   cancel,
   change,
   steps,
+  children,
   verification,
   runs,
   runSignals,

@@ -82,6 +82,32 @@ export function roundTrip(start: Start, startOther: Start): void {
       ]);
     });
 
+    test("children arrive with their parent, which continues there", async () => {
+      const { from, to, source, target } = await two();
+      await addOne(from, { data: "parent" });
+      const parent = await claimOne(from);
+      const task = { queue: "parts", data: "1" };
+      const named = ["done", "gone", "lost", "open"].map((name) => ({ name, task }));
+      const spawned = await from.spawn(parent, named);
+      await from.settle(parent, { kind: "park", signal: "children:1-4", timeout: null });
+      const [done, gone, lost] = await claim(from, { queues: ["parts"], max: 3 });
+      await ack(from, done!, '"done"');
+      for (const held of [gone!, lost!])
+        await from.settle(held, {
+          kind: "reject",
+          error: { name: "Error", message: "\u0001 no", stack: null },
+        });
+      await from.discard("parts", { ids: [gone!.id] });
+      const before = await from.children(parent.id, { ends: true });
+      await copyStore(source, target, asLines);
+      expect(await to.children(parent.id, { ends: true })).toEqual(before);
+      expect(await to.task(spawned[3]!.id)).toMatchObject({ parent: { id: parent.id } });
+      await ack(to, await claimOne(to, { queues: ["parts"] }));
+      const again = await claimOne(to);
+      expect(again.id).toBe(parent.id);
+      expect(await to.spawn(again, named)).toMatchObject(spawned.map(({ id }) => ({ id, existing: true })));
+    });
+
     test("a run with branches arrives, and its results are merged there", async () => {
       const { from, to, source, target } = await two();
       const stages = [

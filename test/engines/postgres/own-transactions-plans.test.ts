@@ -48,6 +48,8 @@ async function setUp(isAnalyzed: boolean) {
     INSERT INTO dibs.step (task, kind, name) SELECT n, 'step', 'a' FROM generate_series(1000000, 1020000) AS n;
     INSERT INTO dibs.run_part (task, run, created_at, stage, part)
     SELECT n, n, 0, 'a', '' FROM generate_series(1000000, 1020000) AS n;
+    INSERT INTO dibs.child (task, parent, n, created_at, name, queue)
+    SELECT n, 1, n, 0, 'a', 'work' FROM generate_series(1000000, 1020000) AS n;
     INSERT INTO dibs.inbox (queue, group_key) SELECT 1, 'g' || n FROM generate_series(1, 20000) AS n`);
   if (isAnalyzed) await link.exec(`ANALYZE ${tables.map((table) => `dibs.${table}`).join(", ")}`);
   return { place, engine, run: asker(store), indexes: await readIndexes(link) };

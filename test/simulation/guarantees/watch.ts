@@ -177,6 +177,9 @@ const CHECKS: Checks = {
   step: checkStep,
   signal: checkSignal,
   steps: nothing,
+  // guarantees/families.ts watches parents and children.
+  spawn: nothing,
+  children: nothing,
   verifying: nothing,
   // guarantees/runs.ts watches the runs.
   run: nothing,

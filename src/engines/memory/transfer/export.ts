@@ -5,7 +5,7 @@ import { isEnd, JSON_TYPE } from "../../../core/task.ts";
 import { encodeAdds } from "../../../core/verification.ts";
 import { inOrder } from "../inspect.ts";
 import type { Gate } from "../lanes.ts";
-import type { Model, ModelPart, ModelRun, ModelTask } from "../model.ts";
+import type { Model, ModelChild, ModelPart, ModelRun, ModelTask } from "../model.ts";
 
 /** All records of the model, except the last one. `paused`: the queues that a move has paused. */
 export function* exportModel(
@@ -46,6 +46,7 @@ export function* exportModel(
   }
   for (const run of model.runs.values()) yield runEntry(run);
   for (const run of model.runs.values()) for (const part of run.parts) yield partEntry(model, run, part);
+  for (const child of [...model.families.values()].flat()) yield childEntry(model, child);
   for (const task of model.tasks.values()) yield taskEntry(task);
   for (const { name, keys } of model.queues.values()) {
     for (const [key, { id: task, forgetAt, state }] of keys)
@@ -88,6 +89,20 @@ function partEntry(model: Model, run: ModelRun, part: ModelPart): StoreRecord {
     ...(isGone && startedAt !== null && { startedAt }),
     ...(isGone && endedAt !== null && { endedAt }),
     ...(awaitsJoin && { awaitsJoin }),
+  };
+}
+
+function childEntry(model: Model, child: ModelChild): StoreRecord {
+  const { id, parent, n, name, queue, state, endedAt, result, error } = child;
+  // The end of a task that still exists is in its own record.
+  const isGone = !model.tasks.has(id);
+  return {
+    ...{ type: "child", id, parent, n, name, queue },
+    ...(state !== null && { state }),
+    ...(endedAt !== null && { endedAt }),
+    ...(isGone && result !== null && { result }),
+    ...(isGone &&
+      error !== null && { error: { name: error.name, message: error.message, stack: error.stack } }),
   };
 }
 

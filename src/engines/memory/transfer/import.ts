@@ -1,4 +1,6 @@
+import { fingerprint } from "../../../core/fingerprint.ts";
 import type {
+  ChildEntry,
   GateState,
   PartEntry,
   QueueEntry,
@@ -12,7 +14,7 @@ import { isEnd, JSON_TYPE } from "../../../core/task.ts";
 import { stageQueue } from "../../../core/run.ts";
 import { decodeAdds } from "../../../core/verification.ts";
 import { type Gate, laneOf, newGate } from "../lanes.ts";
-import type { Model, ModelPart, ModelTask } from "../model.ts";
+import type { Model, ModelChild, ModelPart, ModelTask } from "../model.ts";
 
 /** Import: turns one record into objects of the model. transfer.ts of this folder calls it for each record. */
 
@@ -38,6 +40,8 @@ export function importRecord(model: Model, record: StoreRecord): void {
       return importRun(model, record);
     case "part":
       return importPart(model, record);
+    case "child":
+      return importChild(model, record);
     case "task":
       return importTask(model, record);
     case "key": {
@@ -88,6 +92,16 @@ function importPart(model: Model, record: PartEntry): void {
   });
 }
 
+function importChild(model: Model, record: ChildEntry): void {
+  const { id, parent, n, name, queue, state = null, endedAt = null, result = null, error } = record;
+  const { createdAt } = place(model, id);
+  const child: ModelChild = {
+    ...{ id, parent, n, name, queue, createdAt, state, endedAt, result },
+    error: error ? { ...error, fingerprint: fingerprint(error) } : null,
+  };
+  model.families.set(parent, [...(model.families.get(parent) ?? []), child]);
+}
+
 function importTask(model: Model, record: TaskEntry): void {
   const { id, state, attempts = [] } = record;
   const { seq, createdAt } = place(model, id);
@@ -117,6 +131,7 @@ function importTask(model: Model, record: TaskEntry): void {
     pending: pendingFrom(record),
     feedback: record.feedback ?? null,
     run,
+    child: [...model.families.values()].flat().find((child) => child.id === id) ?? null,
     ledger: attempts,
     log: record.log ?? [],
     endedAt: record.endedAt ?? null,

@@ -1,6 +1,6 @@
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { settledBy } from "../flows/run-locks.ts";
-import { cancelRestOfRuns } from "../line/cancel.ts";
+import { followEnds } from "../line/follow-ends.ts";
 import { continueExpired } from "../verbs/continue-expired.ts";
 import { forgetIdleLanes } from "../line/free-groups.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -22,7 +22,7 @@ export async function executeAll(tx: Tx, ops: readonly Op[]): Promise<Outcome[]>
     // It may set limits, and then the lanes of all groups count.
     if (op.verb === "declare") await forgetIdleLanes(tx);
     const outcome = await executeOne(tx, op);
-    await cancelRestOfRuns(tx);
+    await followEnds(tx);
     return outcome;
   };
   while (outcomes.length < ops.length) {

@@ -9,7 +9,7 @@ import { beginIncarnation, type CommitMark, NoIncarnation } from "../connection/
 import { channelOf } from "../connection/notifier.ts";
 import { NO_RUNS, runsNeeded } from "../flows/run-locks.ts";
 import { gatesOf } from "../limits/gates.ts";
-import { cancelRestOfRuns } from "../line/cancel.ts";
+import { followEnds } from "../line/follow-ends.ts";
 import { forgetIdleLanes } from "../line/free-groups.ts";
 import { processInbox } from "../line/inbox.ts";
 import { checkKnown, readNeeds } from "../schema/migrations.ts";
@@ -135,7 +135,7 @@ export class PostgresStore {
       });
       if (!isReading && tx.hasInbox && inbox !== "left") {
         await processInbox(tx, all);
-        await cancelRestOfRuns(tx);
+        await followEnds(tx);
       }
       const outcomes = await executeAll(tx, ops);
       await forgetIdleLanes(tx);

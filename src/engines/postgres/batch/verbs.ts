@@ -3,6 +3,7 @@ import type { Op, Outcome, VerbName, Verbs } from "../../../engine/engine.ts";
 import { add } from "../verbs/add.ts";
 import { cancel } from "../verbs/cancel.ts";
 import { change } from "../verbs/change.ts";
+import { children } from "../verbs/children.ts";
 import { listen, prune, housekeep, unlisten } from "../verbs/housekeeping.ts";
 import { claim } from "../verbs/claim.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
@@ -18,6 +19,7 @@ import { refusal } from "../verbs/refusal.ts";
 import { heartbeat, join, leave, reconcile, rejoin, retire, workers } from "../verbs/sessions.ts";
 import { cancelRun } from "../flows/runs.ts";
 import { extend, progress, settle } from "../verbs/settle.ts";
+import { spawn } from "../verbs/spawn.ts";
 import { stats } from "../verbs/stats.ts";
 import { subscribe, subscriptions, unsubscribe } from "../transaction/topics.ts";
 import { unhold } from "../verbs/unhold.ts";
@@ -45,6 +47,8 @@ const HANDLERS: Handlers = {
   extend,
   progress,
   step,
+  spawn,
+  children,
   steps,
   signal,
   verifying,
@@ -94,6 +98,7 @@ export const WRITES: Partial<Record<VerbName, true>> = {
   subscribe: true,
   claim: true,
   settle: true,
+  spawn: true,
   declare: true,
   put: true,
   join: true,

@@ -10,7 +10,7 @@ import type { Settlement } from "../../../engine/settlement.ts";
 import { tooOld } from "./caller-failure.ts";
 import { STEPS } from "./read-latest.ts";
 import { toColumns } from "../statements/text.ts";
-import { BEGAN, type CallerTransaction, stageRefused } from "./caller-transaction.ts";
+import { BEGAN, type CallerTransaction, childRefused, stageRefused } from "./caller-transaction.ts";
 
 /** An ack in the caller's transaction. caller-transaction.ts calls it. */
 
@@ -29,6 +29,7 @@ export async function settleWithin(
   const held = await find(within, id, fence);
   within.checkBegun(held);
   if (held.of_run) throw stageRefused(id);
+  if (held.is_child) throw childRefused(id);
   const { result, adds = [] } = settlement;
   const { policy } = (await lookups.queues([held.queue_name])).get(held.queue_name)!;
   if (!held.cancelled && result !== null && isLarger(result, policy.maxPayload)) {
@@ -132,6 +133,7 @@ interface HeldRow {
   cancelled: boolean;
   special: boolean;
   of_run: boolean;
+  is_child: boolean;
   cost: string | null;
   group_key: string | null;
   idempotency_key: string | null;
@@ -141,7 +143,8 @@ const HELD = `
   SELECT claim.task::text, claim.queue, queue.name AS queue_name, claim.fence::text, claim.started_at::text,
     claim.failures, claim.worker, claim.cancelled, claim.special, task.cost::text, task.group_key,
     task.idempotency_key, ${BEGAN},
-    EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = claim.task) AS of_run
+    EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = claim.task) AS of_run,
+    EXISTS (SELECT 1 FROM dibs.child WHERE child.task = claim.task) AS is_child
   FROM dibs.claim JOIN dibs.task ON task.seq = claim.task JOIN dibs.queue ON queue.id = claim.queue
   WHERE claim.task = $1::int8 AND claim.fence = $2::int8 FOR UPDATE OF claim`;
 // Settled in this transaction.

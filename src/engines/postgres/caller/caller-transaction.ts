@@ -241,6 +241,14 @@ export function stageRefused(id: string): DibsError {
   );
 }
 
+/** It would lock the family until the caller commits, and all other children would wait to end. */
+export function childRefused(id: string): DibsError {
+  return new DibsError(
+    "UNSUPPORTED",
+    `tx: task ${id} was spawned by another task. Your transaction cannot wake its parent. Ack the task without tx.`,
+  );
+}
+
 interface HeaderRow extends Identity {
   needs: number;
   closed: string | null;

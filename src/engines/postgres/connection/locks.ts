@@ -6,7 +6,7 @@ import type { Tx } from "../transaction/tx.ts";
  *
  * 1. gates of queues with limits, by queue (`gateLock`)
  * 2. the catalogue, shared or exclusively (`catalogueLock`)
- * 3. rows of `dibs.run`, by id (flows/run-locks.ts)
+ * 3. rows of `dibs.run`, by id, then of `dibs.family`, by parent (flows/run-locks.ts)
  * 4. rows of tasks in their states, of `session`, `document` and `store`, and of keys that exist, by statement and values
  * 5. keys, groups and documents that it inserts, by kind and name (transaction/insert-order.ts)
  * 6. the numbers of events (`eventLock`), right before the commit

@@ -5,37 +5,47 @@ import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * Locks on rows of `dibs.run`. A transaction that moves a task of a run, or ends the run, locks the run's row. So one
- * of several parts that finish at once is the last, and a cancel and a verdict of one run exclude each other.
+ * Locks on rows of `dibs.run` and `dibs.family`. A transaction that moves a task of a run, or ends the run, locks the
+ * run's row. So one of several parts that finish at once is the last, and a cancel and a verdict of one run exclude each
+ * other. In the same way, a transaction that moves a child or its parent locks the row of the family. Here a family has
+ * the number of the parent with a minus sign, so that runs and families are one kind of number.
  *
  * The lock order of a transaction is in locks.ts. A transaction waits for runs only when it begins, in the order of
  * their ids. Later it only tries: if another transaction holds the run, the batch is rolled back, and starts again with
  * a wait for that run. So no transaction waits for a run while others wait for its locks.
  */
 
-/** The tasks of runs among `$1`, and the tasks of runs about which tasks among `$1` ask for a verdict. */
-const CONCERNED = `
-  SELECT wanted.task AS given, run_part.task, run_part.run FROM unnest($1::int8[]) AS wanted (task)
-  CROSS JOIN ${lookUp("run_part", { task: "wanted.task" }, { columns: "task, run" })}
+const JUDGED = `CROSS JOIN ${lookUp("verifying", "verifying.asked = wanted.task", { columns: "task" })}`;
+/** The runs and families of a list of tasks. */
+const flowsOf = (tasks: string, task: string): string => `
+  SELECT wanted.task AS given, run_part.run FROM ${tasks} CROSS JOIN ${lookUp("run_part", { task }, { columns: "run" })}
   UNION ALL
-  SELECT wanted.task, run_part.task, run_part.run FROM unnest($1::int8[]) AS wanted (task)
-  CROSS JOIN ${lookUp("verifying", "verifying.asked = wanted.task", { columns: "task" })}
-  CROSS JOIN ${lookUp("run_part", { task: "verifying.task" }, { columns: "task, run" })}`;
-/** Locks the runs of CONCERNED and the runs `$2`. */
+  SELECT wanted.task, 0 - child.parent FROM ${tasks} CROSS JOIN ${lookUp("child", { task }, { columns: "parent" })}
+  UNION ALL
+  SELECT wanted.task, 0 - family.parent FROM ${tasks} CROSS JOIN ${lookUp("family", `family.parent = ${task}`)}`;
+const WANTED = `unnest($1::int8[]) AS wanted (task)`;
+/** For the tasks `$1`, and for those about which they ask for a verdict. */
+const CONCERNED = `${flowsOf(WANTED, "wanted.task")} UNION ALL ${flowsOf(`${WANTED} ${JUDGED}`, "verifying.task")}`;
+/** Locks the runs and families of CONCERNED, and those of `$2`. */
 const LOCK = (how: "FOR UPDATE" | "FOR UPDATE SKIP LOCKED"): string => `
   WITH concerned AS MATERIALIZED (${CONCERNED}), locked AS MATERIALIZED (
     SELECT id FROM dibs.run
-    WHERE id = ANY (ARRAY (SELECT run FROM concerned UNION SELECT unnest($2::int8[]))) ORDER BY id ${how})
-  SELECT NULL::int8 AS given, NULL::int8 AS task, id AS run, true AS mine FROM locked
+    WHERE id = ANY (ARRAY (SELECT run FROM concerned UNION SELECT unnest($2::int8[]))) ORDER BY id ${how}
+  ), families AS MATERIALIZED (
+    SELECT 0 - parent AS id FROM dibs.family
+    WHERE parent = ANY (ARRAY (SELECT 0 - run FROM concerned UNION SELECT 0 - id FROM unnest($2::int8[]) AS given (id)))
+    ORDER BY parent ${how})
+  SELECT NULL::int8 AS given, id AS run, true AS mine FROM locked
   UNION ALL
-  SELECT given, task, run, run = ANY (ARRAY (SELECT id FROM locked)) FROM concerned`;
+  SELECT NULL, id, true FROM families
+  UNION ALL
+  SELECT given, run, run = ANY (ARRAY (SELECT id FROM locked UNION ALL SELECT id FROM families)) FROM concerned`;
 const WAIT = LOCK("FOR UPDATE");
 const TRY = LOCK("FOR UPDATE SKIP LOCKED");
 
 interface Row {
-  /** Both are null in a row for a run of `$2`. */
+  /** Null in a row for a run of `$2`. */
   given: number | null;
-  task: number | null;
   run: number;
   mine: boolean;
 }
@@ -43,7 +53,7 @@ interface Row {
 /** The runs that a batch is known to need before it begins. */
 export interface RunsNeeded {
   runs: readonly number[];
-  /** Tasks that it settles or cancels. */
+  /** Tasks that it settles or cancels, or that spawn. */
   tasks: readonly number[];
 }
 
@@ -54,7 +64,9 @@ export function runsNeeded(tx: Tx, ops: readonly Op[], runs: readonly number[]):
   const cancelled = ops.flatMap((op) =>
     op.verb === "cancelRun" || (op.verb === "signal" && op.of === "runs") ? (tx.place(op.id)?.seq ?? []) : [],
   );
-  const tasks = ops.flatMap((op) => (op.verb === "cancel" ? (tx.place(op.id)?.seq ?? []) : []));
+  const tasks = ops.flatMap((op) =>
+    op.verb === "cancel" || op.verb === "spawn" ? (tx.place(op.id)?.seq ?? []) : [],
+  );
   // Few stores have runs. Elsewhere the settlements of a batch, up to a thousand, are not looked up.
   const settled = tx.runs.areMet ? settledBy(tx, ops) : [];
   return { runs: [...runs, ...cancelled], tasks: [...tasks, ...settled] };
@@ -68,15 +80,28 @@ export function settledBy(tx: Tx, ops: readonly Op[]): number[] {
 export class RunLocks {
   readonly #tx: Tx;
   readonly #ours = new Set<number>();
-  /** Tasks without a run, and tasks whose run is locked. */
+  /** Tasks without a run or relatives, and tasks whose run and families are locked. */
   readonly #covered = new Set<number>();
   #areMet = false;
+  #holdsFamilies = false;
 
   constructor(tx: Tx) {
     this.#tx = tx;
   }
 
-  /** This connection has met tasks of runs. Most stores have none. */
+  /** This transaction holds families. If not, none of the tasks for which it holds locks is a parent or a child. */
+  get holdsFamilies(): boolean {
+    return this.#holdsFamilies;
+  }
+
+  /** This transaction has begun it. */
+  noteFamily(parent: number): void {
+    this.#ours.add(0 - parent);
+    this.#holdsFamilies = true;
+    this.#areMet = true;
+  }
+
+  /** This connection has met tasks of runs or families. Most stores have none. */
   get areMet(): boolean {
     return this.#areMet;
   }
@@ -87,6 +112,7 @@ export class RunLocks {
 
   forget(): void {
     this.#ours.clear();
+    this.#holdsFamilies = false;
     this.#covered.clear();
   }
 
@@ -100,6 +126,15 @@ export class RunLocks {
   async hold(tasks: readonly number[]): Promise<void> {
     const rows = await this.#try(tasks);
     if (rows.some(({ mine }) => !mine)) this.#startAgain(rows.map(({ run }) => run));
+  }
+
+  /**
+   * As `hold`, when the rows of these tasks are locked. A task that had no children when it was looked up first may have
+   * spawned some since, until its claim was locked.
+   */
+  async recheck(tasks: readonly number[]): Promise<void> {
+    for (const task of tasks) this.#covered.delete(task);
+    await this.hold(tasks);
   }
 
   async holdRun(run: number): Promise<void> {
@@ -125,10 +160,10 @@ export class RunLocks {
 
   #note(tasks: readonly number[], rows: readonly Row[]): void {
     for (const task of tasks) this.#covered.add(task);
-    for (const { task, run, mine } of rows) {
+    for (const { run, mine } of rows) {
       if (!mine) continue;
       this.#ours.add(run);
-      if (task !== null) this.#covered.add(task);
+      this.#holdsFamilies ||= run < 0;
     }
     if (rows.length > 0) this.#areMet = true;
   }

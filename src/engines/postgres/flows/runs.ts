@@ -19,6 +19,7 @@ import { cancelsRest, stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../../core/task.ts";
 import type { Held, TransitionTask } from "../line/line.ts";
+import { keepResults } from "./children.ts";
 import { forgetSignals } from "./run-signals.ts";
 import { isAmong, isRowBy, lookUp, rowsBy, rowsOf, TASK_OF } from "../statements/look-up.ts";
 import type { Found } from "../line/find-task.ts";
@@ -195,7 +196,7 @@ const LOSE = `
 const LOCK_PARTS = `
   SELECT 1 FROM (SELECT task FROM unnest($1::int8[]) AS listed (task) ORDER BY task) AS wanted
   CROSS JOIN ${lookUp("run_part", { task: "wanted.task" }, { columns: "1", lock: "FOR UPDATE NOWAIT" })}`;
-/** Ended tasks are about to be deleted: their runs keep a record of their ends. */
+/** Ended tasks are about to be deleted: their runs and parents keep a record of their ends. */
 const KEEP_ENDS = `
   UPDATE dibs.run_part SET state = ended.state, started_at = coalesce(ended.started_at, ${LAST_START}),
     ended_at = ended.ended_at
@@ -214,6 +215,7 @@ export function keepEnds(tx: Tx, seqs: readonly number[]): void {
   const values = [numbers(seqs)];
   tx.sendAtOnce(LOCK_PARTS, values, { sql: LOCK_PARTS, values });
   tx.send(KEEP_ENDS, ...values);
+  keepResults(tx, seqs);
 }
 
 /** Tasks are deleted, while their ledgers still exist. Returns the runs that can have no result any more. */
@@ -266,7 +268,7 @@ const END_RUN = `
   RETURNING id, created_at`;
 const PENDING = `SELECT task FROM dibs.run_part WHERE run = $1 AND state IS NULL ORDER BY task`;
 
-/** A run that did not succeed is noted in the batch: line/cancel.ts cancels its other tasks. */
+/** A run that did not succeed is noted in the batch: line/follow-ends.ts cancels its other tasks. */
 export async function endRun(
   tx: Tx,
   id: number,

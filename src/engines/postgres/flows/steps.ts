@@ -9,8 +9,8 @@ import type { Tx } from "../transaction/tx.ts";
 /** Stored steps and signals of tasks. `verbs/park.ts` writes them, claims read them. */
 
 export const DELETE_STEPS = `DELETE FROM dibs.step WHERE task = $1`;
-/** Steps of its handler. Signals stay. */
-export const DELETE_TAKEN = `DELETE FROM dibs.step WHERE task = $1 AND kind = 'step'`;
+/** Steps of its handler, and its children. Signals stay. */
+export const DELETE_TAKEN = `DELETE FROM dibs.step WHERE task = $1 AND kind IN ('step', 'child')`;
 /** Waits that were in vain begin again. A sleep that is over stays over. */
 export const DELETE_ALL_TIMEOUTS = `
   DELETE FROM dibs.step
@@ -55,9 +55,10 @@ export async function stepsOf(tx: Tx, seq: number): Promise<Step[]> {
 
 const STEPPED = `
   SELECT task FROM dibs.step WHERE task = ANY ($1::int8[])
-  UNION SELECT task FROM ${rowsOf("run_part", "$1::int8[]")} AS run_part`;
+  UNION SELECT task FROM ${rowsOf("run_part", "$1::int8[]")} AS run_part
+  UNION SELECT task FROM ${rowsOf("child", "$1::int8[]")} AS child`;
 
-/** Which of the tasks have steps or signals, or are part of a run. */
+/** Which of the tasks have steps or signals, are part of a run, or are children. */
 export async function withSteps(tx: Tx, seqs: readonly number[]): Promise<Set<number>> {
   return new Set((await tx.all<{ task: number }>(STEPPED, [...seqs])).map(({ task }) => task));
 }

@@ -29,7 +29,7 @@ export interface NewTaskRow {
   groupKey: string | null;
   key: string | null;
   expiresAt: number | null;
-  /** It is part of a run, or its handler has stored steps. */
+  /** It is part of a run, or a child, or its handler has stored steps. */
   stepped?: boolean;
   /** The tasks that enter the line when it joins its group, in a queue with limits. */
   joining?: Join;

@@ -21,6 +21,7 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { enterLane, leaveLane } from "../limits/lane-line.ts";
 import { takeLanes } from "../limits/lanes.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
+import { endChild, endParent, forgetChildren } from "../flows/children.ts";
 import { endPart, isRunEnded } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
 import { toColumns, toText } from "../statements/text.ts";
@@ -48,7 +49,7 @@ export interface TransitionTask {
   /** Its idempotency key. */
   key: string | null;
   failures: number;
-  /** It has stored steps or signals, or is part of a run. False: certainly neither; undefined: not known. */
+  /** It has stored steps or signals, is part of a run, or a child. False: certainly none of them; undefined: not known. */
   stepped?: boolean;
 }
 
@@ -65,7 +66,7 @@ export interface Held extends TransitionTask {
   spent?: number | undefined;
 }
 
-/** Its success writes more than its own rows: it has a group, a key or steps, or is part of a run. */
+/** Its success writes more than its own rows: it has a group, a key or steps, is part of a run, or a child. */
 export function isSpecial(task: Pick<TransitionTask, "groupKey" | "key" | "stepped">): boolean {
   return task.groupKey !== null || task.key !== null || task.stepped === true;
 }
@@ -274,7 +275,7 @@ export async function endDone(tx: Tx, task: Held, result: Body | null): Promise<
   return "done";
 }
 
-/** What follows every end: counters, steps, key, events, group, run. */
+/** What follows every end: counters, steps, key, events, group, relatives, run. */
 async function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string): Promise<void> {
   tx.counters.count(task.queue, state, 1);
   if (!keepsSteps(state) && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
@@ -288,6 +289,8 @@ async function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: 
   }
   if (task.blocksGroup) await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
+  await endChild(tx, task, state);
+  await endParent(tx, task, state);
   await endPart(tx, task, state);
 }
 
@@ -343,7 +346,10 @@ export async function refuse(
   delay: number,
   keepSteps = false,
 ): Promise<void> {
-  if (!keepSteps) tx.send(DELETE_TAKEN, task.seq);
+  if (!keepSteps) {
+    tx.send(DELETE_TAKEN, task.seq);
+    await forgetChildren(tx, task.seq);
+  }
   keepStep(tx, task.seq, "feedback", "", feedback);
   task.stepped = true;
   await fail(tx, task, "refused", refusal(feedback), delay);

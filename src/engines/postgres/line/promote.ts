@@ -31,7 +31,8 @@ export interface DueRow {
 export const DUE = `
   SELECT scheduled.queue, scheduled.pos, task, failures, blocks_group, ${RANK} AS rank, group_key, cost, idempotency_key,
     created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
-      OR EXISTS ${rowsBy("run_part", { task: "scheduled.task" }, { columns: "1" })} AS stepped
+      OR EXISTS ${rowsBy("run_part", { task: "scheduled.task" }, { columns: "1" })}
+      OR EXISTS ${rowsBy("child", { task: "scheduled.task" }, { columns: "1" })} AS stepped
   FROM dibs.scheduled CROSS JOIN ${TASK_OF("scheduled", "urgent, priority, group_key, cost, idempotency_key, created_at")}
   WHERE due <= $1 AND ${sinceFloor("scheduled", "due")} AND ${butForBusy("scheduled.queue", "task.group_key")}
   ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;

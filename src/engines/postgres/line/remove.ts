@@ -1,8 +1,9 @@
 import { isVerificationQueue } from "../../../core/verification.ts";
-import { cancelRuns } from "./cancel.ts";
+import { cancelRuns } from "./follow-ends.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import type { Found } from "./find-task.ts";
 import { deleteKey } from "./keys.ts";
+import { loseRelatives } from "../flows/children.ts";
 import { loseParts } from "../flows/runs.ts";
 import { DELETE_LOG } from "../flows/log.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
@@ -27,6 +28,7 @@ export async function remove(tx: Tx, task: Found): Promise<boolean> {
 /** As `remove`, for a task that was already taken out of its state. */
 export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   const runs = await loseParts(tx, [task]);
+  await loseRelatives(tx, [task]);
   tx.send(DELETE_TASK, task.seq);
   tx.send(DELETE_LEDGER, task.seq);
   tx.send(DELETE_LOG, task.seq);

@@ -1,7 +1,7 @@
 import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { butForBusy, firstDue, firstFree, noteMoreDue, withGates, withRuns } from "./first-due.ts";
-import { cancelRestOfRuns } from "./cancel.ts";
+import { followEnds } from "./follow-ends.ts";
 import { endRetryElsewhere, releaseSticky } from "./enter-line.ts";
 import { notify } from "./notices.ts";
 import { sinceFloor } from "./floors.ts";
@@ -151,7 +151,7 @@ export function stopServing(tx: Tx, id: number, info: string): void {
 export async function expireClaim(tx: Tx, task: Held): Promise<void> {
   notify(tx, "lost", task);
   await fail(tx, task, "lost", lostError(task.worker), 0);
-  await cancelRestOfRuns(tx);
+  await followEnds(tx);
 }
 
 const EXPIRED_MANUAL = selectClaims(
@@ -238,6 +238,6 @@ async function expire(tx: Tx): Promise<void> {
     const task = await takeFree(tx, found);
     if (!task) continue;
     await end(tx, task, "expired");
-    await cancelRestOfRuns(tx);
+    await followEnds(tx);
   }
 }

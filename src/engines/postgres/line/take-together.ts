@@ -1,5 +1,5 @@
 import { isVerificationQueue } from "../../../core/verification.ts";
-import { cancelRuns } from "./cancel.ts";
+import { cancelRuns } from "./follow-ends.ts";
 import { freeGroups } from "./free-groups.ts";
 import { type Lane, laneName } from "../limits/lanes.ts";
 import { deleteKeys } from "./keys.ts";
@@ -7,6 +7,7 @@ import { freeGroup, missVerdicts } from "./line.ts";
 import { type By, deleteEach, lookUp } from "../statements/look-up.ts";
 import type { Line } from "./enter-line.ts";
 import { type Found, isPending } from "./find-task.ts";
+import { loseRelatives } from "../flows/children.ts";
 import { keepEnds, loseParts } from "../flows/runs.ts";
 import { DELETE_LOGS } from "../flows/log.ts";
 import { DELETE_ALL_STEPS } from "../flows/steps.ts";
@@ -161,6 +162,7 @@ const REMOVE = [
 export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
   if (tasks.length === 0) return;
   const runs = await loseParts(tx, tasks);
+  await loseRelatives(tx, tasks);
   deleteKeys(tx, tasks);
   for (const sql of REMOVE) tx.send(sql, seqsOf(tasks));
   for (const task of tasks)

@@ -41,7 +41,7 @@ const vacuumSoon = (table: string): string => `
  * Version of the first schema. Schemas with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 104;
+export const FIRST_VERSION = 105;
 
 export const SCHEMA = `
   -- One row, which every batch reads first. It is written rarely, since all batches would wait for each other.
@@ -401,6 +401,29 @@ export const SCHEMA = `
     value text,  -- at most one of these two
     bytes bytea,
     PRIMARY KEY (run, name)
+  );
+
+  -- A task that a handler of another one spawned (core/children.ts). Removed with the parent; it outlives the child.
+  CREATE TABLE dibs.child (
+    task         int8 PRIMARY KEY,
+    parent       int8 NOT NULL,
+    created_at   int8 NOT NULL,
+    ended_at     int8,
+    n            int4 NOT NULL,  -- counts the children of the parent
+    name         text COLLATE "C" NOT NULL,
+    queue        text COLLATE "C" NOT NULL,  -- a name: the queue may have been removed
+    state        text,   -- how it ended; null: it has not
+    error        text,   -- JSON; this and the result: once its task is removed
+    result       text,   -- at most one of these two
+    result_bytes bytea
+  );
+  CREATE INDEX child_of ON dibs.child (parent, n);
+  -- Whether a parent can continue: without it, each end of a child would walk over those that have ended.
+  CREATE INDEX child_pending ON dibs.child (parent, n) WHERE state IS NULL;
+  -- A task that has children. A transaction that ends one of them, or changes what the parent waits for, has the row
+  -- locked (flows/run-locks.ts): so one of several children that end at once is the last.
+  CREATE TABLE dibs.family (
+    parent int8 PRIMARY KEY
   );
 
   -- Small named values that processes share: schedules, pipelines.

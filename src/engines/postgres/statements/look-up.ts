@@ -72,7 +72,7 @@ export function isRowBy(table: string, by: Record<string, string>, also?: string
 }
 
 /** Tables with one row per task that have other indexes with the column `task`. */
-type OfTask = "ended" | "dead" | "verifying" | "run_part";
+type OfTask = "ended" | "dead" | "verifying" | "run_part" | "child";
 
 /** A subquery with the rows of a list of tasks. */
 export const rowsOf = (table: OfTask, tasks: string, columns = "*"): string =>

@@ -21,8 +21,12 @@ export class BatchState {
   readonly busyLines = new Set<Queue>();
   /** Queues to whose lines a claim of this batch has returned tasks that exceeded the answer size. */
   readonly cutLines = new Set<Queue>();
-  /** Runs that have ended while some of their tasks have not: see line/cancel.ts. */
+  /** Runs that have ended while some of their tasks have not: see line/follow-ends.ts. */
   readonly endedRuns: number[] = [];
+  /** Tasks of which a child has just ended: see line/follow-ends.ts. */
+  readonly relieved: number[] = [];
+  /** Children whose parent has ended or has forgotten them: see line/follow-ends.ts. */
+  readonly abandoned: number[] = [];
   /** Tasks that have just expired and continue in another queue: see verbs/continue-expired.ts. */
   readonly expired: { seq: number; queue: Queue; why: ExpiryReason }[] = [];
   /** The keys, groups and documents that this transaction has inserted. */

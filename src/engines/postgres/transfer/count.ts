@@ -18,7 +18,7 @@ const TASKS = `
 const ROWS = `
   SELECT (SELECT count(*) FROM dibs.queue) AS queues, (SELECT count(*) FROM dibs.subscription) AS subscriptions,
     (SELECT count(*) FROM dibs.document) AS documents, (SELECT count(*) FROM dibs.run) AS runs,
-    (SELECT count(*) FROM dibs.run_part) AS parts, (SELECT count(*) FROM dibs.idempotency) AS keys,
+    (SELECT count(*) FROM dibs.run_part) AS parts, (SELECT count(*) FROM dibs.child) AS children, (SELECT count(*) FROM dibs.idempotency) AS keys,
     (SELECT count(*) FROM dibs.attempt) + (SELECT count(*) FROM dibs.ended WHERE state = 'done') AS attempts,
     (SELECT count(*) FROM dibs.step) AS steps, (SELECT count(*) FROM dibs.log) AS lines`;
 

@@ -3,6 +3,8 @@ import type { NamedPolicy } from "../../../core/policy.ts";
 import type { StoreHeader, StoreRecord } from "../../../core/record.ts";
 import { formatTaskId } from "../../../core/task-id.ts";
 import {
+  type ChildRow,
+  childEntry,
   type GateRow,
   gateState,
   headerOf,
@@ -17,6 +19,7 @@ import {
 } from "../../../engine/export-rows.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
 import type { Connection } from "../connection/connection.ts";
+import { errorFromCell } from "../flows/child-error.ts";
 import { SIGNALS, signalsFrom } from "../flows/run-signals.ts";
 import { fromColumns, fromText, numbers } from "../statements/text.ts";
 import { exportTasks } from "./export-tasks.ts";
@@ -59,6 +62,7 @@ export async function* exportStore(
   yield* exportDocuments(source);
   yield* exportRuns(source);
   yield* exportParts(source);
+  yield* exportChildren(source);
   yield* exportTasks(source);
   yield* exportKeys(source);
 }
@@ -166,6 +170,23 @@ async function* exportParts(source: Source): AsyncGenerator<StoreRecord> {
     for (const row of rows) {
       const result = fromColumns(row.result, row.result_bytes);
       yield partEntry(source, row, row.awaits_join ? { result } : null);
+    }
+  }
+}
+
+const CHILDREN = `
+  SELECT child.*, parent.created_at AS parent_created_at FROM dibs.child JOIN dibs.task AS parent ON parent.seq = child.parent
+  ORDER BY child.parent, child.n`;
+
+async function* exportChildren(source: Source): AsyncGenerator<StoreRecord> {
+  for await (const rows of walk<ChildRow & ResultColumns & { error: string | null }>(
+    source.link,
+    CHILDREN,
+    FEW,
+  )) {
+    for (const row of rows) {
+      const kept = { result: fromColumns(row.result, row.result_bytes), error: errorFromCell(row.error) };
+      yield childEntry(source, { ...row, name: fromText(row.name) }, kept);
     }
   }
 }

@@ -101,18 +101,20 @@ function insertLines({ link }: Target, arrivals: readonly Arrival[]): Promise<vo
   );
 }
 
-const OF_RUNS = `SELECT task FROM dibs.run_part WHERE task = ANY ($1::int8[])`;
+const OF_FLOWS = `
+  SELECT task FROM dibs.run_part WHERE task = ANY ($1::int8[])
+  UNION ALL SELECT task FROM dibs.child WHERE task = ANY ($1::int8[])`;
 
 async function insertReady({ link }: Target, arrivals: readonly Arrival[]): Promise<void> {
   if (arrivals.length === 0) return;
-  const parts = await link.all<{ task: number }>(OF_RUNS, numbers(arrivals.map(({ seq }) => seq)));
-  const ofRun = new Set(parts.map(({ task }) => task));
+  const parts = await link.all<{ task: number }>(OF_FLOWS, numbers(arrivals.map(({ seq }) => seq)));
+  const ofFlow = new Set(parts.map(({ task }) => task));
   const inLine = ({ record, seq: task, pos, rank, queue }: Arrival) => {
     const { groupKey, idempotencyKey, steps, feedback, failures = 0 } = record;
     const has = [groupKey, idempotencyKey, steps, feedback].some((value) => value !== undefined);
     return {
       ...{ pos: record.linePos ?? pos, task, queue: queue.id, rank, failures },
-      special: has || ofRun.has(task),
+      special: has || ofFlow.has(task),
       group_key: queue.limited ? (groupKey ?? null) : null,
     };
   };

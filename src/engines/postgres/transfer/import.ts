@@ -1,5 +1,6 @@
 import { governsGroups, isGated, resolvePolicy } from "../../../core/policy.ts";
 import type {
+  ChildEntry,
   DocumentEntry,
   GateState,
   GroupEntry,
@@ -12,6 +13,8 @@ import type {
 } from "../../../core/record.ts";
 import { formatPart } from "../../../core/run.ts";
 import { importTasks } from "./import-tasks.ts";
+import { errorCell } from "../flows/child-error.ts";
+import { numbers } from "../statements/text.ts";
 import { insertRows } from "../statements/insert-rows.ts";
 import { bodyCells, safeText } from "./rows.ts";
 import { placeIn, type Target } from "./target.ts";
@@ -26,6 +29,7 @@ export async function importRecords(target: Target, records: readonly StoreRecor
   await importDocuments(target, of("document"));
   await importRuns(target, of("run"));
   await importParts(target, of("part"));
+  await importChildren(target, of("child"));
   await importTasks(target, of("task"));
   await importKeys(target, of("key"));
 }
@@ -155,6 +159,29 @@ function importParts(target: Target, records: readonly PartEntry[]): Promise<voi
     }),
   );
 }
+
+/** Before the tasks: a child is special. */
+async function importChildren(target: Target, records: readonly ChildEntry[]): Promise<void> {
+  await insertRows(
+    target.link,
+    "child",
+    records.map(({ id, parent, n, name, queue, state = null, endedAt = null, result, error }) => {
+      const { seq, createdAt } = placeIn(target, id);
+      const [text, bytes] = bodyCells(result);
+      return {
+        ...{ task: seq, parent: placeIn(target, parent).seq, created_at: createdAt, n, name: safeText(name) },
+        ...{ queue, state, ended_at: endedAt, error: error ? errorCell(error) : null },
+        ...{ result: text, result_bytes: bytes },
+      };
+    }),
+  );
+  const parents = new Set(records.map(({ parent }) => placeIn(target, parent).seq));
+  // A family may be divided between two batches of records.
+  if (parents.size > 0) await target.link.all(INSERT_FAMILIES, numbers([...parents]));
+}
+
+const INSERT_FAMILIES = `
+  INSERT INTO dibs.family (parent) SELECT unnest($1::int8[]) ON CONFLICT DO NOTHING`;
 
 function importKeys(target: Target, records: readonly KeyEntry[]): Promise<void> {
   return insertRows(

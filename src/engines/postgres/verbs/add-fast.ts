@@ -1,5 +1,6 @@
 import { storedContentType } from "../../../core/add-rules.ts";
 import type { AddedTask, NewTask } from "../../../core/task.ts";
+import { isChild } from "../../../core/children.ts";
 import type { RunTask } from "../../../core/run.ts";
 import { bodiesOf, column, headersColumn, headersSql, type Payloads, textsSql } from "./add-columns.ts";
 import { STATEMENT_BEGAN } from "../statements/clock.ts";
@@ -45,7 +46,7 @@ export function areAllPlain(tx: Tx, tasks: readonly (NewTask | RunTask)[]): task
 function isPlain(tx: Tx, task: NewTask | RunTask): boolean {
   if (task.idempotencyKey !== undefined || task.groupKey !== undefined || task.ttl !== undefined)
     return false;
-  if (task.delay || task.cost !== undefined || task.urgent || isOfRun(task)) return false;
+  if (task.delay || task.cost !== undefined || task.urgent || isOfRun(task) || isChild(task)) return false;
   return tx.queues.named(task.queue)?.policy.ttl === null;
 }
 

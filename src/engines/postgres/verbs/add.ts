@@ -6,6 +6,7 @@ import {
   countNew,
   storedContentType,
 } from "../../../core/add-rules.ts";
+import { isChild } from "../../../core/children.ts";
 import { type AddedTask, type EndState, type NewTask, rankOf, type TaskState } from "../../../core/task.ts";
 import { holdsKey } from "../../../core/unique.ts";
 import type { RunTask } from "../../../core/run.ts";
@@ -18,6 +19,7 @@ import { findBySeq, findMany } from "../line/find-task.ts";
 import { deleteKey, keyPlaces } from "../line/keys.ts";
 import { readyBytes, trim } from "../line/trim.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
+import { joinFamilies } from "../flows/children.ts";
 import { isOfRun, joinRuns } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -165,11 +167,11 @@ const KEYS = `
     SELECT * FROM dibs.idempotency WHERE queue = wanted.queue AND key = wanted.key COLLATE "C" OFFSET 0) AS idempotency
   WHERE forget_at IS NULL OR forget_at > $3`;
 
-function keyName({ queue, idempotencyKey }: Keyed): string {
+export function keyName({ queue, idempotencyKey }: Keyed): string {
   return `${queue}\n${idempotencyKey}`;
 }
 
-async function takenKeys(tx: Tx, tasks: Keyed[]): Promise<Map<string, KeyRow>> {
+export async function takenKeys(tx: Tx, tasks: Keyed[]): Promise<Map<string, KeyRow>> {
   const wanted = tasks.filter((task) => task.idempotencyKey !== undefined && tx.queues.named(task.queue));
   if (wanted.length === 0) return new Map();
   const rows = await tx.all<KeyRow>(
@@ -252,7 +254,7 @@ async function giveNumbers(
       groupKey: task.groupKey ?? null,
       key: task.idempotencyKey ?? null,
       expiresAt: ttl === null ? null : tx.now + ttl,
-      ...(isOfRun(task) && { stepped: true }),
+      ...((isOfRun(task) || isChild(task)) && { stepped: true }),
       ...(joining && { joining }),
     });
     tx.counters.flow(queue).added++;
@@ -285,6 +287,7 @@ async function writeAll(tx: Tx, newTasks: Added[]): Promise<Map<NewTaskRow, Task
   await writeKeys(tx, newTasks);
   writeTasks(tx, newTasks);
   joinRuns(tx, newTasks);
+  joinFamilies(tx, newTasks);
   return enterFirstState(tx, newTasks);
 }
 

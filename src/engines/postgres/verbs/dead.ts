@@ -15,6 +15,7 @@ import { lookUp, rowsOf, TASK_OF } from "../statements/look-up.ts";
 import { type Found, findMany } from "../line/find-task.ts";
 import { keyPlaces } from "../line/keys.ts";
 import { removeTogether, takeTogether } from "../line/take-together.ts";
+import { reviveRelatives } from "../flows/children.ts";
 import { reviveParts } from "../flows/runs.ts";
 import { DELETE_ALL_TIMEOUTS, DELETE_ALL_STEPS, withSteps } from "../flows/steps.ts";
 import { fromText, numbers, toText } from "../statements/text.ts";
@@ -261,8 +262,9 @@ export async function bringBack(
   const seqs = taken.map(({ seq }) => seq);
   // Timeouts of signals are forgotten: the signal may come now.
   tx.send(fresh ? DELETE_ALL_STEPS : DELETE_ALL_TIMEOUTS, numbers(seqs));
-  const stepped = fresh ? new Set<number>() : await withSteps(tx, seqs);
+  const stepped = await withSteps(tx, seqs);
   const isOver = await reviveParts(tx, seqs);
+  await reviveRelatives(tx, taken, fresh);
   for (const task of taken) announceTask(tx, "task.redriven", task, {});
   const entered = await enterFirstState(
     tx,

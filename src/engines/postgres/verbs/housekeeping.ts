@@ -12,6 +12,7 @@ import { pruningLock, tryLock } from "../connection/locks.ts";
 import { pruneLanes } from "../limits/prune-lanes.ts";
 import { isAmong } from "../statements/look-up.ts";
 import { DELETE_LOGS } from "../flows/log.ts";
+import { dissolveEnded } from "../flows/children.ts";
 import { keepEnds, pruneRuns } from "../flows/runs.ts";
 import { nextDue, sweep } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -136,6 +137,7 @@ async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<vo
   if (doomed.length === 0) return;
   const seqs = doomed.map((row) => row.task);
   keepEnds(tx, seqs);
+  dissolveEnded(tx, seqs);
   for (const sql of [DELETE_LEDGERS, DELETE_LOGS, DELETE_TASKS, DELETE_ENDED]) tx.send(sql, seqs);
   for (const row of doomed) tx.counters.count(queue, row.state, -1);
 }

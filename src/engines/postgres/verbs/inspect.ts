@@ -17,6 +17,7 @@ import { type AttemptRow, attemptFrom, taskRecord } from "../../../engine/task-r
 import { allAnswered } from "../statements/all-answered.ts";
 import { lookUp, rowsBy, rowsOf } from "../statements/look-up.ts";
 import { type Found, findTask } from "../line/find-task.ts";
+import { relativesOf } from "../flows/children.ts";
 import { logOf } from "../flows/log.ts";
 import { placesOf } from "../flows/run-place.ts";
 import { fromColumns, fromText } from "../statements/text.ts";
@@ -27,12 +28,14 @@ import type { Tx } from "../transaction/tx.ts";
 export async function get(tx: Tx, { id }: Verbs["get"]["in"]): Promise<TaskRecord> {
   const task = await knownTask(tx, id);
   const { place } = task;
-  const [[found], lines] = await allAnswered([
+  const [[found], relatives, lines] = await allAnswered([
     records(tx, [task]),
+    relativesOf(tx, task.seq),
     place.state === "claimed" ? logOf(tx, task.seq) : Promise.resolve([]),
   ]);
   if (!found) throw taskNotFound(id);
-  return place.state === "claimed" ? { ...found, ...linesOf(place.held.fence, lines) } : found;
+  const log = place.state === "claimed" ? linesOf(place.held.fence, lines) : {};
+  return { ...found, ...relatives, ...log };
 }
 
 async function knownTask(tx: Tx, id: string): Promise<Found> {
@@ -58,7 +61,9 @@ export async function verifying(
       ? await tx.get<{ result: string | null; result_bytes: Uint8Array | null }>(RESULT, place.seq, fence)
       : undefined;
   if (!row) throw taskNotFound(id);
-  return { task: await get(tx, { id }), result: fromColumns(row.result, row.result_bytes) };
+  const [task] = await records(tx, [await knownTask(tx, id)]);
+  if (!task) throw taskNotFound(id);
+  return { task, result: fromColumns(row.result, row.result_bytes) };
 }
 
 interface PayloadRow {

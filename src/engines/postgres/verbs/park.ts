@@ -1,3 +1,4 @@
+import { isChildrenSignal } from "../../../core/children-signal.ts";
 import { byteLength, checkStepRoom, checkStepSizes } from "../../../core/limits.ts";
 import { stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
@@ -10,6 +11,7 @@ import { NEVER } from "../../../core/transition.ts";
 import { announceTask, closeAttempt, type Held, returnToLine, type TransitionTask } from "../line/line.ts";
 import { isRowBy } from "../statements/look-up.ts";
 import { findBySeq, findTask, type Found } from "../line/find-task.ts";
+import { awaitsChildren } from "../flows/children.ts";
 import { parkedFor, runSignalFor, signalsOfRuns, storeRunSignal } from "../flows/run-signals.ts";
 import { knownRun } from "../flows/runs.ts";
 import { keepStep, stepsOf } from "../flows/steps.ts";
@@ -23,7 +25,7 @@ import type { Tx } from "../transaction/tx.ts";
  * commit. So a transaction that parks or claims the task at the same time sees the signal.
  */
 
-const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 AND NOT special`;
+export const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 AND NOT special`;
 // As in the line (enter-line.ts): a sweep that has found the row reads it again, and sees the signal.
 const REPLACE_SCHEDULED = `
   WITH old AS (
@@ -40,7 +42,7 @@ export async function step(tx: Tx, { id, fence, name, value }: Verbs["step"]["in
 
 const SIZE = `
   SELECT count(*)::int4 AS count, coalesce(sum(octet_length(value)), 0)::int8 + coalesce(sum(octet_length(bytes)), 0)::int8 AS bytes
-  FROM dibs.step WHERE task = $1 AND kind <> 'feedback' AND (kind, name) <> ($2, $3)`;
+  FROM dibs.step WHERE task = $1 AND kind NOT IN ('feedback', 'child') AND (kind, name) <> ($2, $3)`;
 
 /** Counts the other steps. One of the same kind and name is replaced. */
 async function checkRoom(
@@ -67,7 +69,8 @@ export async function park(
 ): Promise<TaskState> {
   await closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
-  if (await hears(tx, task, signal)) return returnToLine(tx, { ...task, stepped: true }, { delay: 0 });
+  const isOver = isChildrenSignal(signal) ? await areEnded(tx, task, signal) : await hears(tx, task, signal);
+  if (isOver) return returnToLine(tx, { ...task, stepped: true }, { delay: 0 });
   return returnToLine(tx, task, { delay: timeout ?? NEVER, signal });
 }
 
@@ -76,6 +79,12 @@ const HEARD = `SELECT 1 FROM dibs.step WHERE task = $1 AND kind IN ('signal', 't
 /** Whether the signal has come, or its timeout. */
 async function hasHeard(tx: Tx, seq: number, name: string): Promise<boolean> {
   return (await tx.get(HEARD, seq, toText(name))) !== undefined;
+}
+
+/** Whether the awaited children have ended, or the wait for them has timed out. From here on the family is locked. */
+async function areEnded(tx: Tx, { seq }: Held, signal: string): Promise<boolean> {
+  await tx.runs.recheck([seq]);
+  return (await hasHeard(tx, seq, signal)) || !(await awaitsChildren(tx, seq, signal));
 }
 
 /** Whether the signal or its timeout has come, to the task or to its run, which is locked. */

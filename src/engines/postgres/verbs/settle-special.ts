@@ -46,10 +46,11 @@ export const endClaims = (where: string, { hasResults }: { hasResults: boolean }
     SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled)`;
 };
 
-// Tasks with a group, a key or steps. Not tasks of runs, whose success adds the next stage; nor tasks of queues with
-// limits ($5), which count each task.
+// Tasks with a group, a key or steps. Not tasks of runs, whose success adds the next stage; nor children, whose success
+// may wake their parent; nor tasks of queues with limits ($5), which count each task.
 const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($5::int4[])
-      AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}`;
+      AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}
+      AND NOT EXISTS ${rowsBy("child", { task: "claim.task" }, { columns: "1" })}`;
 const ITS_KEY = `idempotency.queue = task.queue AND idempotency.key = task.idempotency_key`;
 /** The rows of the tasks' keys. They are locked in the order that all transactions use. */
 const KEYS = (tasks: string): string => `

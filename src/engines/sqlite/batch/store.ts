@@ -13,10 +13,11 @@ import {
 } from "../../../engine/engine.ts";
 import { closedError } from "../../../engine/transfer.ts";
 import { add } from "../verbs/add.ts";
-import { cancelRestOfRuns } from "../line/cancel.ts";
+import { followEnds } from "../line/follow-ends.ts";
 import { continueExpired } from "../verbs/continue-expired.ts";
 import { cancel } from "../verbs/cancel.ts";
 import { change } from "../verbs/change.ts";
+import { children } from "../verbs/children.ts";
 import { listen, listenOnly, prune, housekeep, nothingToHousekeep, unlisten } from "../verbs/housekeeping.ts";
 import { claim, claimNothing } from "../verbs/claim.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
@@ -26,6 +27,7 @@ import { type Durability, Journal } from "../connection/journal.ts";
 import { whenFree } from "../connection/lock.ts";
 import { ends } from "../verbs/ends.ts";
 import { get, history, verifying } from "../verbs/inspect.ts";
+import { spawn } from "../verbs/spawn.ts";
 import { stats } from "../verbs/stats.ts";
 import { list } from "../verbs/list.ts";
 import { inspectRun, listRuns } from "../verbs/inspect-runs.ts";
@@ -63,6 +65,8 @@ const HANDLERS: Handlers = {
   extend,
   progress,
   step,
+  spawn,
+  children,
   steps,
   signal,
   verifying,
@@ -304,7 +308,7 @@ function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
   const outcomes: Outcome[] = [];
   const single = (op: Op): Outcome => {
     const outcome = runOne(HANDLERS, tx, op);
-    cancelRestOfRuns(tx);
+    followEnds(tx);
     return outcome;
   };
   while (outcomes.length < ops.length) {

@@ -3,7 +3,7 @@ import { parsePart } from "../../../core/run.ts";
 import type { Body } from "../../../core/task.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { chunks, sized } from "../statements/chunks.ts";
-import { GROUPED, TOLD } from "../statements/special.ts";
+import { CHILD, GROUPED, TOLD } from "../statements/special.ts";
 import { HEAD_ONLY, isVerified, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -68,7 +68,7 @@ export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Tur
     const claim = claims.get(success.seq);
     const holds = claim?.fence === success.fence && claim.cancelled === 0;
     const step = holds && claim.run !== null ? nextStep(tx, claim, success.result) : undefined;
-    const isUsual = holds && !isVerified(tx.queues.of(claim.queue));
+    const isUsual = holds && !isVerified(tx.queues.of(claim.queue)) && (claim.special & CHILD) === 0;
     const brings = isUsual && bringsUp(tx.queues.of(claim.queue), claim.special);
     const together = isUsual && (claim.run === null || (step !== undefined && !brings));
     let turn = turns.at(-1);

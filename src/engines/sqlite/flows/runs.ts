@@ -254,7 +254,7 @@ export function isRunEnded(tx: Tx, task: TransitionTask): boolean {
 const END_RUN = `UPDATE run SET state = ?, ended_at = ?, result = ? WHERE id = ?`;
 const PENDING = `SELECT task FROM run_part WHERE run = ? AND state IS NULL ORDER BY task`;
 
-/** A run that did not succeed is noted in the batch: line/cancel.ts cancels its other tasks. */
+/** A run that did not succeed is noted in the batch: line/follow-ends.ts cancels its other tasks. */
 function endRun(tx: Tx, run: RunRow, state: RunEnd, result: Body | null): void {
   tx.run(END_RUN, state, tx.now, result, run.id);
   tx.run(FORGET_SIGNALS, run.id);

@@ -8,8 +8,8 @@ export const DELETE_STEPS = `DELETE FROM step WHERE task = ?`;
 
 /** Waits that were in vain begin again. A sleep that is over stays over. */
 export const DELETE_TIMEOUTS = `DELETE FROM step WHERE task = ? AND kind = 'timeout' AND name NOT LIKE '${SLEEP_PREFIX}%'`;
-/** Steps of its handler. Signals stay. */
-export const DELETE_TAKEN = `DELETE FROM step WHERE task = ? AND kind = 'step'`;
+/** Steps of its handler, and its children. Signals stay. */
+export const DELETE_TAKEN = `DELETE FROM step WHERE task = ? AND kind IN ('step', 'child')`;
 
 const KEEP = `INSERT OR REPLACE INTO step (task, kind, name, value) VALUES (?, ?, ?, ?)`;
 

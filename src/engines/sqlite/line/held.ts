@@ -2,7 +2,7 @@ import { claimLost } from "../../../core/errors.ts";
 import type { Body } from "../../../core/task.ts";
 import type { Verified } from "../../../core/verification.ts";
 import type { Held, TransitionTask } from "./line.ts";
-import { OF_RUN, STEPPED } from "../statements/special.ts";
+import { CHILD, OF_RUN, STEPPED } from "../statements/special.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** Tasks that are claimed, or whose result waits for a verdict. */
@@ -129,6 +129,7 @@ export function heldFrom(tx: Tx, row: Claimed): Held {
     cancelled: row.cancelled === 1,
     stepped: (row.special & STEPPED) !== 0,
     ofRun: (row.special & OF_RUN) !== 0,
+    isChild: (row.special & CHILD) !== 0,
   };
 }
 

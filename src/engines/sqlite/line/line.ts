@@ -17,6 +17,7 @@ import { findAsked } from "./held.ts";
 import { wait } from "../limits/lanes.ts";
 import { enterLane, freeLanes } from "../limits/move-lanes.ts";
 import { enterLine } from "./enter-line.ts";
+import { endChild, endParent, forgetChildren } from "../flows/children.ts";
 import { endPart, isRunEnded } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
 import { HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
@@ -42,9 +43,10 @@ export interface TransitionTask {
   /** It has an idempotency key. */
   keyed: boolean;
   failures: number;
-  /** False: certainly no steps, or no run; undefined: not known. */
+  /** False: certainly no steps, no run, or no child; undefined: not known. */
   stepped?: boolean;
   ofRun?: boolean;
+  isChild?: boolean;
 }
 
 /** A task that is claimed. */
@@ -240,7 +242,7 @@ const END_KEY = `
   UPDATE idempotency SET forget_at = ?, state = ?
   WHERE queue = ? AND key = (SELECT idempotency_key FROM task WHERE seq = ?) AND task = ?`;
 
-/** What follows every end: counters, steps, key, events, group, run. */
+/** What follows every end: counters, steps, key, events, group, relatives, run. */
 function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string): void {
   tx.counters.count(task.queue, state, 1);
   if (!keepsSteps(state) && task.stepped !== false) tx.run(DELETE_STEPS, task.seq);
@@ -254,6 +256,8 @@ function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string
   }
   if (task.blocksGroup) freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
+  endChild(tx, task, state);
+  endParent(tx, task, state);
   endPart(tx, task, state);
 }
 
@@ -307,7 +311,10 @@ export function missVerdict(tx: Tx, asking: number): void {
  * `keepSteps` is set, and gets the feedback. Signals stay, because they are not sent again.
  */
 export function refuse(tx: Tx, task: Held, feedback: string, delay: number, keepSteps = false): void {
-  if (!keepSteps) tx.run(DELETE_TAKEN, task.seq);
+  if (!keepSteps) {
+    tx.run(DELETE_TAKEN, task.seq);
+    forgetChildren(tx, task.seq);
+  }
   keepStep(tx, task.seq, "feedback", "", feedback);
   fail(tx, task, "refused", refusal(feedback), delay);
 }

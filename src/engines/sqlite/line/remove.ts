@@ -1,10 +1,11 @@
 import { isVerificationQueue } from "../../../core/verification.ts";
 import { DELETE_LOG } from "../flows/log.ts";
+import { loseRelatives } from "../flows/children.ts";
 import { endLostRuns, losePart } from "../flows/runs.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
 import type { Tx } from "../transaction/tx.ts";
-import { cancelRestOfRuns } from "./cancel.ts";
 import { type Found, takeOut } from "./find-task.ts";
+import { followEnds } from "./follow-ends.ts";
 import { freeGroup, missVerdict } from "./line.ts";
 
 /** Deletes tasks for `purge`, `drop` and `discard`. */
@@ -19,6 +20,7 @@ const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task
  */
 export function remove(tx: Tx, task: Found): void {
   losePart(tx, task);
+  loseRelatives(tx, task);
   takeOut(tx, task);
   tx.run(DELETE_TASK, task.seq);
   tx.run(DELETE_LEDGER, task.seq);
@@ -28,5 +30,5 @@ export function remove(tx: Tx, task: Found): void {
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
   if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
   endLostRuns(tx);
-  cancelRestOfRuns(tx);
+  followEnds(tx);
 }

@@ -2,7 +2,7 @@ import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
 import { joinsGroupWhenDue } from "../../../core/transition.ts";
 import { isEnd } from "../../../core/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
-import { cancelRestOfRuns } from "./cancel.ts";
+import { followEnds } from "./follow-ends.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
 import { fillLane } from "../limits/move-lanes.ts";
 import { end, enter, fail, type Held, type TransitionTask } from "./line.ts";
@@ -141,7 +141,7 @@ export function disownAll(tx: Tx, session: number, queues: readonly string[]): v
 export function expireClaim(tx: Tx, task: Held): void {
   notify(tx, "lost", task);
   fail(tx, task, "lost", lostError(task.worker), 0);
-  cancelRestOfRuns(tx);
+  followEnds(tx);
 }
 
 const EXPIRED_MANUAL = `
@@ -254,6 +254,6 @@ function expire(tx: Tx): void {
     if (isEnd(task.place.state)) continue;
     takeOut(tx, task);
     end(tx, task, "expired");
-    cancelRestOfRuns(tx);
+    followEnds(tx);
   }
 }

@@ -11,7 +11,7 @@ import { end, type TransitionTask, unwatchTtl } from "./line.ts";
 import { type OfRunRow, placeFrom } from "../flows/runs.ts";
 import { OF_RUN, STEPPED } from "../statements/special.ts";
 import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
-import { cancelRestOfRuns } from "./cancel.ts";
+import { followEnds } from "./follow-ends.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
@@ -55,7 +55,7 @@ export function takeLine(
     unwatchTtl(tx, row[2], special.expires_at);
     if (isOutlived(special.expires_at, tx.now)) {
       end(tx, transitionTaskFrom(tx, row), "expired");
-      cancelRestOfRuns(tx);
+      followEnds(tx);
       outcome.more = true;
     } else {
       terms.size.add(sizeOf(row, special));

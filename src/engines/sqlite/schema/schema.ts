@@ -14,7 +14,7 @@
  * Version of the first schema. Stores with a lower version were made before the first release, and are refused: their
  * numbers counted steps that no longer exist.
  */
-export const FIRST_VERSION = 104;
+export const FIRST_VERSION = 105;
 
 export const SCHEMA = `
   -- One row: the clock, and the last number given out of each kind. Every transaction reads it, and writes it at its end.
@@ -332,6 +332,23 @@ export const SCHEMA = `
     value,
     PRIMARY KEY (run, name)
   ) WITHOUT ROWID;
+
+  -- A task that a handler of another one spawned (core/children.ts). Removed with the parent; it outlives the child.
+  CREATE TABLE child (
+    task       INTEGER PRIMARY KEY,
+    parent     INTEGER NOT NULL,
+    n          INTEGER NOT NULL,  -- counts the children of the parent
+    created_at INTEGER NOT NULL,
+    name       TEXT    NOT NULL,
+    queue      TEXT    NOT NULL,  -- a name: the queue may have been removed
+    state      TEXT,              -- how it ended; null: it has not
+    ended_at   INTEGER,
+    error      TEXT,              -- JSON; this and result: once its task is removed
+    result
+  );
+  CREATE INDEX child_of ON child (parent, n);
+  -- Whether a parent can continue: without it, each end of a child would walk over those that have ended.
+  CREATE INDEX child_pending ON child (parent, n) WHERE state IS NULL;
 
   -- Small named values that processes share: schedules, pipelines.
   CREATE TABLE document (

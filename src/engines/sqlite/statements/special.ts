@@ -4,9 +4,12 @@ export const GROUPED = 2;
 export const KEYED = 4;
 export const STEPPED = 8;
 export const OF_RUN = 16;
+export const CHILD = 32;
 const HAS_STEPS = `EXISTS (SELECT 1 FROM step WHERE step.task = task.seq)`;
 const HAS_RUN = `EXISTS (SELECT 1 FROM run_part WHERE run_part.task = task.seq)`;
+const HAS_PARENT = `EXISTS (SELECT 1 FROM child WHERE child.task = task.seq)`;
 export const SPECIAL = `(coalesce(expires_at, max_attempts, content_type, headers, cost) IS NOT NULL) * ${TOLD}
-  + (group_key IS NOT NULL) * ${GROUPED} + (idempotency_key IS NOT NULL) * ${KEYED} + ${HAS_STEPS} * ${STEPPED} + ${HAS_RUN} * ${OF_RUN}`;
+  + (group_key IS NOT NULL) * ${GROUPED} + (idempotency_key IS NOT NULL) * ${KEYED} + ${HAS_STEPS} * ${STEPPED} + ${HAS_RUN} * ${OF_RUN}
+  + ${HAS_PARENT} * ${CHILD}`;
 /** For a new task without group, key and time-to-live, and of no run. */
 export const SPECIAL_OF_NEW = `(coalesce(max_attempts, content_type, headers) IS NOT NULL) * ${TOLD}`;

@@ -1,4 +1,5 @@
 import { storedContentType, storedHeaders } from "../../../core/add-rules.ts";
+import { isChild } from "../../../core/children.ts";
 import { type Body, type NewTask, rankOf } from "../../../core/task.ts";
 import type { RunTask } from "../../../core/run.ts";
 import { chunks, sized } from "../statements/chunks.ts";
@@ -130,6 +131,7 @@ function takesFastPath(queue: Queue, task: NewTask): boolean {
     queue.policy.ttl === null &&
     // A task of a run that also has options is of none of the kinds in which the buffer writes rows.
     (!isOfRun(task) || hasNoOptions(task)) &&
+    !isChild(task) &&
     !(task.delay !== undefined && task.delay > 0)
   );
 }

@@ -21,8 +21,12 @@ export class BatchState {
   readonly workers = new Map<string, LiveWorker[]>();
   /** Runs that have just lost a task: see flows/runs.ts. */
   readonly lostRuns: RunRow[] = [];
-  /** Runs that have ended while some of their tasks have not: see line/cancel.ts. */
+  /** Runs that have ended while some of their tasks have not: see line/follow-ends.ts. */
   readonly endedRuns: number[] = [];
+  /** Tasks of which a child has just ended: see line/follow-ends.ts. */
+  readonly relieved: number[] = [];
+  /** Children whose parent has ended or has forgotten them: see line/follow-ends.ts. */
+  readonly abandoned: number[] = [];
   /** Tasks that have just expired and continue in another queue: see verbs/continue-expired.ts. */
   readonly expired: { seq: number; queue: Queue; why: ExpiryReason }[] = [];
   #isSwept = false;

@@ -21,6 +21,7 @@ const WRITE_STORE = `
   UPDATE store SET now = ?, awake = ?, boot = ?, elapsed_at = ?, awake_at = ?,
     seq = ?, fence = ?, session = ?, event = ?, revision = ?, listeners = ?`;
 const LAST_RUN = `SELECT max(id) AS id FROM run`;
+const LAST_CHILD = `SELECT max(task) AS task FROM child`;
 
 /**
  * Clock and numbers are read when a transaction begins, and written when it ends, if something changed: a commit wakes
@@ -56,6 +57,7 @@ export class Tx extends Statements {
   readonly prunedLanes = new Map<number, string>();
   #stored: StoreRow | undefined;
   #hasRuns: boolean | undefined;
+  #hasChildren: boolean | undefined;
   #hasNotices = false;
 
   // ── Beginning and end ───────────────────────────────────────────────────────────────────────────────────
@@ -77,6 +79,7 @@ export class Tx extends Statements {
     this.batch = new BatchState(this.now);
     this.changed = false;
     this.#hasRuns = undefined;
+    this.#hasChildren = undefined;
   }
 
   /** Before the commit. */
@@ -125,6 +128,16 @@ export class Tx extends Statements {
 
   noteRun(): void {
     this.#hasRuns = true;
+  }
+
+  /** Some tasks may have spawned others. Most stores have none, and skip the lookups. */
+  get hasChildren(): boolean {
+    this.#hasChildren ??= this.get<{ task: number | null }>(LAST_CHILD)!.task !== null;
+    return this.#hasChildren;
+  }
+
+  noteChild(): void {
+    this.#hasChildren = true;
   }
 
   /** Notices were written for sessions, and the engine has not read them yet. */

@@ -19,7 +19,7 @@ const TASKS = [
 const ROWS = `
   SELECT (SELECT count(*) FROM queue) AS queues, (SELECT count(*) FROM subscription) AS subscriptions,
     (SELECT count(*) FROM document) AS documents, (SELECT count(*) FROM run) AS runs,
-    (SELECT count(*) FROM run_part) AS parts, (SELECT count(*) FROM idempotency) AS keys,
+    (SELECT count(*) FROM run_part) AS parts, (SELECT count(*) FROM child) AS children, (SELECT count(*) FROM idempotency) AS keys,
     (SELECT count(*) FROM attempt) + (SELECT count(*) FROM ended WHERE state = 'done') AS attempts,
     (SELECT count(*) FROM step) AS steps, (SELECT count(*) FROM log) AS lines`;
 

@@ -1,13 +1,16 @@
 import type { Flow } from "../../../core/flow.ts";
 import type { QueueEntry, StoreRecord } from "../../../core/record.ts";
-import type { Body } from "../../../core/task.ts";
+import type { Body, TaskError } from "../../../core/task.ts";
 import {
+  type ChildRow,
+  childEntry,
   type GateRow,
   gateState,
   headerOf,
   type KeyRow,
   keyEntry,
   type PartRow,
+  parsed,
   partEntry,
   present,
   runEntry,
@@ -33,6 +36,7 @@ export function* exportStore(tx: Tx, id: string | null, paused: readonly string[
   yield* exportDocuments(tx);
   yield* exportRuns(tx);
   yield* exportParts(tx);
+  yield* exportChildren(tx);
   yield* exportTasks(tx);
   yield* exportKeys(tx);
 }
@@ -95,6 +99,17 @@ const PARTS = `
 function* exportParts(tx: Tx): Generator<StoreRecord> {
   for (const row of tx.each<PartRow & { awaits_join: number; result: Body | null }>(PARTS))
     yield partEntry(tx, row, row.awaits_join === 1 ? { result: bodyFrom(row.result) } : null);
+}
+
+const CHILDREN = `
+  SELECT child.*, parent.created_at AS parent_created_at FROM child CROSS JOIN task AS parent ON parent.seq = child.parent
+  ORDER BY child.parent, child.n`;
+
+function* exportChildren(tx: Tx): Generator<StoreRecord> {
+  for (const row of tx.each<ChildRow & { result: Body | null; error: string | null }>(CHILDREN)) {
+    const error = parsed(row.error) as TaskError | null;
+    yield childEntry(tx, row, { result: bodyFrom(row.result), error });
+  }
 }
 
 const KEYS = `SELECT * FROM idempotency ORDER BY queue, key`;

@@ -1,5 +1,6 @@
 import { governsGroups, resolvePolicy } from "../../../core/policy.ts";
 import type {
+  ChildEntry,
   GroupEntry,
   KeyEntry,
   PartEntry,
@@ -32,6 +33,8 @@ export function importRecord(tx: Tx, record: StoreRecord): void {
       return importRun(tx, record);
     case "part":
       return importPart(tx, record);
+    case "child":
+      return importChild(tx, record);
     case "task":
       return importTask(tx, record);
     case "key":
@@ -123,6 +126,20 @@ function importPart(tx: Tx, record: PartEntry): void {
       awaitsJoin ? 1 : 0,
       awaitsJoin?.result ?? null,
     ] as const),
+  );
+}
+
+const INSERT_CHILD = `
+  INSERT INTO child (task, parent, n, created_at, name, queue, state, ended_at, error, result)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+
+/** Before the tasks: a child is special. */
+function importChild(tx: Tx, { id, parent, n, name, queue, ...end }: ChildEntry): void {
+  const { seq, createdAt } = tx.place(id)!;
+  const { state = null, endedAt = null, error, result = null } = end;
+  tx.run(
+    ...([INSERT_CHILD, seq, tx.place(parent)!.seq, n, createdAt, name, queue, state, endedAt] as const),
+    ...([error ? JSON.stringify(error) : null, result] as const),
   );
 }
 

@@ -7,6 +7,7 @@ import {
   storedContentType,
   storedHeaders,
 } from "../../../core/add-rules.ts";
+import { isChild } from "../../../core/children.ts";
 import { type AddedTask, type EndState, type NewTask, rankOf } from "../../../core/task.ts";
 import { holdsKey } from "../../../core/unique.ts";
 import type { RunTask } from "../../../core/run.ts";
@@ -14,6 +15,7 @@ import { enter, type TransitionTask, schedule, watchTtl } from "../line/line.ts"
 import { findBySeq } from "../line/find-task.ts";
 import { readyBytes, trim } from "../line/trim.ts";
 import { changeHolder } from "../line/change-holder.ts";
+import { joinFamily } from "../flows/children.ts";
 import { isOfRun, joinRun } from "../flows/runs.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -71,7 +73,7 @@ interface KeyRow {
   state: EndState | null;
 }
 
-function takenKey(
+export function takenKey(
   tx: Tx,
   { queue: name, idempotencyKey, unique }: Pick<NewTask, "queue" | "idempotencyKey" | "unique">,
 ): KeyRow | undefined {
@@ -146,5 +148,6 @@ function addOnGeneralPath(tx: Tx, queue: Queue, task: NewTask): AddedTask | Tran
   );
   if (keyed) tx.run(INSERT_KEY, queue.id, task.idempotencyKey!, seq, now);
   if (isOfRun(task)) joinRun(tx, seq, task);
+  if (isChild(task)) joinFamily(tx, seq, task);
   return added;
 }

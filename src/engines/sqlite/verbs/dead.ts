@@ -11,6 +11,7 @@ import type {
 import { announceTask, returnToLine } from "../line/line.ts";
 import { type Found, findBySeq, takeOut } from "../line/find-task.ts";
 import { remove } from "../line/remove.ts";
+import { reviveRelatives } from "../flows/children.ts";
 import { revivePart } from "../flows/runs.ts";
 import { DELETE_TIMEOUTS, DELETE_STEPS } from "../flows/steps.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
@@ -187,6 +188,7 @@ export function bringBack(
   // Timeouts of signals are forgotten: the signal may come now.
   tx.run(fresh ? DELETE_STEPS : DELETE_TIMEOUTS, seq);
   revivePart(tx, seq);
+  reviveRelatives(tx, task, fresh);
   announceTask(tx, "task.redriven", task, {});
   return returnToLine(tx, task, { delay });
 }

@@ -6,6 +6,7 @@ import type { EventsAfter, Verbs } from "../../../engine/engine.ts";
 import { dueDocuments } from "./documents.ts";
 import { pruneGates } from "../limits/gates.ts";
 import { pruneLanes } from "../limits/prune-lanes.ts";
+import { loseEndedRelatives } from "../flows/children.ts";
 import { keepEnds, pruneRuns } from "../flows/runs.ts";
 import { nextDue, sweep, sweepIsDue } from "../line/sweep.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
@@ -103,6 +104,7 @@ function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): void {
   const last = doomed.at(-1);
   if (!last) return;
   keepEnds(tx, queue.id, last.ended_at, last.task);
+  loseEndedRelatives(tx, queue.id, last.ended_at, last.task);
   for (const sql of [DELETE_LEDGERS, DELETE_LOGS, DELETE_TASKS, DELETE_ENDED]) {
     tx.run(sql, queue.id, last.ended_at, last.task);
   }

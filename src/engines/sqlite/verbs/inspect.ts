@@ -17,6 +17,7 @@ import { type AttemptRow, attemptFrom, taskRecord } from "../../../engine/task-r
 import { bodyFrom } from "../statements/body.ts";
 import { findVerifying } from "../line/held.ts";
 import { findTask, type Found } from "../line/find-task.ts";
+import { relativesOf } from "../flows/children.ts";
 import { logOf } from "../flows/log.ts";
 import { placeOf } from "../flows/runs.ts";
 import { readPage } from "../statements/read-page.ts";
@@ -28,7 +29,7 @@ export function get(tx: Tx, { id }: Verbs["get"]["in"]): TaskRecord {
   const task = knownTask(tx, id);
   const { place } = task;
   const lines = place.state === "claimed" ? linesOf(place.held.fence, logOf(tx, task.seq)) : {};
-  return { ...record(tx, task), ...lines };
+  return { ...record(tx, task), ...relativesOf(tx, task.seq), ...lines };
 }
 
 function knownTask(tx: Tx, id: string): Found {

@@ -1,3 +1,4 @@
+import { isChildrenSignal } from "../../../core/children-signal.ts";
 import { byteLength, checkStepRoom, checkStepSizes } from "../../../core/limits.ts";
 import { stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
@@ -11,6 +12,7 @@ import { heldTask } from "../line/held.ts";
 import { announceTask, closeAttempt, type Held, returnToLine, type TransitionTask } from "../line/line.ts";
 import { findBySeq, findTask, type Found, takeOut } from "../line/find-task.ts";
 import { STEPPED } from "../statements/special.ts";
+import { awaitsChildren } from "../flows/children.ts";
 import { parkedFor, runSignalFor, signalsOfRun, storeRunSignal } from "../flows/run-signals.ts";
 import { knownRun } from "../flows/runs.ts";
 import { keepStep } from "../flows/steps.ts";
@@ -18,7 +20,7 @@ import type { Tx } from "../transaction/tx.ts";
 
 /** Steps, signals and parking. */
 
-const MARK_CLAIM = `UPDATE claim SET special = special | ${STEPPED} WHERE task = ?`;
+export const MARK_CLAIM = `UPDATE claim SET special = special | ${STEPPED} WHERE task = ?`;
 const MARK_VERIFYING = `UPDATE verifying SET special = special | ${STEPPED} WHERE task = ?`;
 
 export function step(tx: Tx, { id, fence, name, value }: Verbs["step"]["in"]): null {
@@ -31,7 +33,7 @@ export function step(tx: Tx, { id, fence, name, value }: Verbs["step"]["in"]): n
 
 const SIZE = `
   SELECT count(*) AS count, coalesce(sum(octet_length(value)), 0) AS bytes FROM step
-  WHERE task = ? AND kind <> 'feedback' AND (kind, name) <> (?, ?)`;
+  WHERE task = ? AND kind NOT IN ('feedback', 'child') AND (kind, name) <> (?, ?)`;
 
 /** Counts the other steps. One of the same kind and name is replaced. */
 function checkRoom(tx: Tx, seq: number, name: string, value: Body | null, kind: Step["kind"] = "step"): void {
@@ -55,7 +57,10 @@ function knownTask(tx: Tx, id: string): Found {
 export function park(tx: Tx, task: Held, { signal, timeout }: Settlement & { kind: "park" }): TaskState {
   closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
-  if (hears(tx, task, signal)) return returnToLine(tx, task, { delay: 0 });
+  const isOver = isChildrenSignal(signal)
+    ? hasHeard(tx, task.seq, signal) || !awaitsChildren(tx, task.seq, signal)
+    : hears(tx, task, signal);
+  if (isOver) return returnToLine(tx, task, { delay: 0 });
   return returnToLine(tx, task, { delay: timeout ?? NEVER, signal });
 }
 

@@ -42,7 +42,7 @@ export function settleTogether(
     successes.filter(({ settled }) => settled),
   );
   const rest = successes.filter(({ settled }) => !settled);
-  if (tx.hasRuns) return inOrder(successes, rest, settleInTurn(tx, rest, alone));
+  if (tx.hasRuns || tx.hasChildren) return inOrder(successes, rest, settleInTurn(tx, rest, alone));
   endTogether(tx, usual(tx, rest));
   return successes.map(({ op, settled }) => (settled ? SETTLED : alone(op)));
 }
@@ -73,8 +73,8 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
 }
 
 /**
- * If there are runs: successes that only lead to the next stage are settled in bulk too, and the next tasks are added
- * in their order. All others are settled in turn.
+ * If there are runs or children: successes that only lead to the next stage are settled in bulk too, and the next tasks
+ * are added in their order. All others are settled in turn.
  */
 function settleInTurn(
   tx: Tx,

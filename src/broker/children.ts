@@ -1,0 +1,37 @@
+import { checkChildren } from "../core/additions.ts";
+import { checkSameQueue, type NewChild, shownName, type SpawnedTask } from "../core/children.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkBoolean, checkNames, checkNumber } from "../core/options.ts";
+import type { ChildrenPage, ChildrenQuery } from "../core/port.ts";
+import type { ClaimRef } from "../core/task.ts";
+import { expectTasks } from "./add.ts";
+import { checkClaim, checkTaskId } from "./check.ts";
+import type { Context } from "./context.ts";
+
+/** Adds children of the claim's task. */
+export async function spawn(context: Context, claim: ClaimRef, children: NewChild[]): Promise<SpawnedTask[]> {
+  const held = checkClaim(claim);
+  checkChildren(children);
+  const tasks = children.map(({ task }) => task);
+  const spawned = context.run({ verb: "spawn", ...held, children });
+  expectTasks(context, tasks);
+  const answers = await spawned;
+  for (const [i, { name, task }] of children.entries())
+    checkSameQueue(shownName(name), task.queue, answers[i]!);
+  return answers;
+}
+
+export async function children(
+  context: Context,
+  id: string,
+  query: ChildrenQuery = {},
+): Promise<ChildrenPage> {
+  checkTaskId(id);
+  checkNames(query, ["after", "limit", "ends"], "children");
+  const { after, limit = LIMITS.page, ends = false } = query;
+  return context.run({
+    ...{ verb: "children", id, limit: checkNumber(limit, "limit", 1, LIMITS.page) },
+    ...(after !== undefined && { after: checkNumber(after, "after", 0, LIMITS.children) }),
+    ...(checkBoolean(ends, "ends") && { ends: true }),
+  });
+}

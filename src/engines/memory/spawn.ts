@@ -1,0 +1,49 @@
+import {
+  checkOwnKeys,
+  checkRoomForChildren,
+  childKeyTaken,
+  type ChildTask,
+  decodeSpawned,
+  encodeSpawned,
+  parentCancelled,
+  type SpawnedTask,
+} from "../../core/children.ts";
+import type { Verbs } from "../../engine/engine.ts";
+import { addChecked, checkAdds, takenKey } from "./add.ts";
+import { familyOf, stateOf } from "./children.ts";
+import { heldTask } from "./line.ts";
+import type { Model, ModelTask } from "./model.ts";
+
+/** The verb `spawn`. */
+
+export function spawn(model: Model, { id, fence, children }: Verbs["spawn"]["in"]): SpawnedTask[] {
+  const parent = heldTask(model, id, fence);
+  if (parent.claim!.cancelled) throw parentCancelled(id);
+  const added = children.filter(({ name }) => !stepOf(parent, name));
+  const known = familyOf(model, id).length;
+  checkRoomForChildren(id, known, added.length);
+  const tasks = added.map(({ task }) => task);
+  checkOwnKeys(tasks);
+  for (const task of tasks) if (takenKey(model, task)) throw childKeyTaken(task);
+  checkAdds(model, tasks);
+  const places = added.map(({ name }, i) => ({ parent: id, n: known + 1 + i, name }));
+  const spawned = addChecked(
+    model,
+    added.map(({ task }, i): ChildTask => ({ ...task, childOf: places[i]! })),
+  );
+  const steps = added.map(({ name }, i) => {
+    const { id: child, queue } = spawned[i]!;
+    return { kind: "child" as const, name, value: encodeSpawned({ id: child, queue, n: places[i]!.n }) };
+  });
+  parent.steps = [...parent.steps, ...steps];
+  const isNew = new Map(added.map(({ name }, i) => [name, spawned[i]!]));
+  return children.map(({ name }) => {
+    const { n, ...place } = decodeSpawned(stepOf(parent, name)!.value);
+    const existing = !isNew.has(name);
+    return { ...place, state: isNew.get(name)?.state ?? stateOf(model, place.id), existing, n };
+  });
+}
+
+function stepOf({ steps }: ModelTask, name: string): ModelTask["steps"][number] | undefined {
+  return steps.find((step) => step.kind === "child" && step.name === name);
+}
