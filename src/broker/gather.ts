@@ -18,7 +18,9 @@ const BATCH_WEIGHT = 128;
 
 /** The number of tasks that the operation is about, which is about what it costs. */
 function weightOf(op: Op): number {
-  return op.verb === "add" ? op.tasks.length : op.verb === "claim" ? op.max : 1;
+  if (op.verb === "add") return op.tasks.length;
+  if (op.verb === "spawn") return op.children.length;
+  return op.verb === "claim" ? op.max : 1;
 }
 
 /**

@@ -50,6 +50,8 @@ export class Children {
   #unnamed = 0;
   /** By name, in the order of the calls: a child that is requested twice is spawned once. */
   readonly #spawned = new Map<string, Promise<SpawnedTask>>();
+  /** Spawns that are not answered yet. */
+  readonly #open = new Set<Promise<SpawnedTask>>();
   /** What is sent in one call: the spawns of this moment. */
   #batch: { children: NewChild[]; answers: Promise<SpawnedTask[]> } | undefined;
 
@@ -57,6 +59,11 @@ export class Children {
     this.#port = port;
     this.#task = task;
     this.#steps = steps;
+  }
+
+  /** Resolves when all spawns are answered; undefined if they are. */
+  get pending(): Promise<unknown> | undefined {
+    return this.#open.size === 0 ? undefined : Promise.allSettled(this.#open);
   }
 
   /** Not async before the child has its number: spawns are told apart by the order of their calls. */
@@ -81,13 +88,24 @@ export class Children {
     if (!spawned) {
       spawned = this.#spawn(name, queue, data, rest);
       this.#spawned.set(name, spawned);
-      // A spawn that failed may be retried in the same attempt.
-      spawned.catch(() => this.#spawned.delete(name));
+      this.#watch(name, spawned);
     }
     return spawned.then((child) => {
       checkSameQueue(given ?? null, queue.name, child);
       return queue.childHandle(child, given ?? null);
     });
+  }
+
+  #watch(name: string, spawned: Promise<SpawnedTask>): void {
+    this.#open.add(spawned);
+    spawned.then(
+      () => this.#open.delete(spawned),
+      () => {
+        this.#open.delete(spawned);
+        // It may be retried in the same attempt.
+        this.#spawned.delete(name);
+      },
+    );
   }
 
   async #spawn<In, Options, Handle>(

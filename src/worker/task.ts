@@ -109,6 +109,12 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
     }) as ChildOutcomes<Handles>;
   }
 
+  /** A handler may return without awaiting a spawn: the ack waits for it, since the claim ends with the ack. */
+  override ackAs(result: unknown, tx?: unknown): Promise<void> {
+    const pending = this.#children?.pending;
+    return pending ? pending.then(() => super.ackAs(result, tx)) : super.ackAs(result, tx);
+  }
+
   #children: Children | undefined;
 
   #family(): Children {

@@ -145,6 +145,20 @@ describe.each(STORES)("children on %s", (store) => {
     ]);
   });
 
+  it("a handler may return without awaiting its spawns", async () => {
+    const dibs = await openStore(store);
+    const parts = dibs.queue<number>("parts");
+    const parents = dibs.queue<number>("parents");
+    parents.work((task) => {
+      for (let n = 0; n < 20; n++) void task.spawn(parts, n);
+    });
+    const task = await parents.add(1);
+    await task.result({ timeout: "20s" });
+    expect((await task.info()).children).toEqual({ total: 20, pending: 20 });
+    // They go on without their parent.
+    expect((await parts.stats()).depth.ready).toBe(20);
+  });
+
   it("a wait that takes too long throws TIMEOUT", async () => {
     const dibs = await openStore(store);
     const parts = dibs.queue<number>("parts");

@@ -135,6 +135,29 @@ describe.skipIf(why !== undefined)(`the page's actions${why === undefined ? "" :
     expectCalm(opened);
   });
 
+  test("a parent shows its children and waits for them, and a child shows its parent", async () => {
+    const { dibs, url } = await servePage();
+    const parts = dibs.queue<number>("parts");
+    const sums = dibs.queue<number>("sums");
+    const worker = sums.work(async (task) => {
+      await task.spawn(parts, 1, { name: "first part" });
+      await task.spawn(parts, 2);
+      await task.waitForChildren();
+    });
+    onTestFinished(() => worker.stop());
+    const { id } = await sums.add(1);
+    const opened = await visit(`${url}/tasks/${id}`);
+    const { page } = opened;
+    await shows(page, ".timeline", /Waits for its children/);
+    await shows(page, "section", /Children.*first part.*in parts.*Child 2/s);
+    await expectAccessible(page);
+    expect(await page.getByRole("button", { name: "Send signal" }).count()).toBe(0);
+    const [child] = (await dibs.task(id).children()).children;
+    await page.goto(`${url}/tasks/${child!.id}`);
+    await shows(page, "dl", /Parent.*in sums/s);
+    expectCalm(opened);
+  });
+
   test("dead letters by worker are titled by its name, and by error with the parts that vary", async () => {
     const { dibs, url } = await servePage();
     const queue = dibs.queue("mails", { maxAttempts: 1 });

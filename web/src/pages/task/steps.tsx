@@ -2,7 +2,7 @@ import { isSleep, sleepName } from "../../format/sleep.ts";
 import { preview } from "../tasks/search-text.ts";
 
 export interface Step {
-  kind: "step" | "signal" | "timeout";
+  kind: "step" | "signal" | "timeout" | "child";
   name: string;
   value: unknown;
 }
@@ -11,6 +11,7 @@ const WORDS: Record<Step["kind"], string> = {
   step: "step",
   signal: "signal that arrived",
   timeout: "wait that ran out",
+  child: "child",
 };
 
 /** What earlier attempts have stored: a retry gets these values instead of doing the work again. */

@@ -3,6 +3,7 @@
 import { call } from "../../api/call.ts";
 import type { Attempt, FoundTask } from "../../api/contract.ts";
 import { UNLIMITED } from "../../format/number.ts";
+import { isForChildren } from "../../format/children.ts";
 import { isSleep } from "../../format/sleep.ts";
 import { workerName } from "../../format/worker.ts";
 import { linkTo } from "../../router/route.ts";
@@ -14,9 +15,10 @@ import { CopyButton } from "../../ui/copy.tsx";
 import { Loaded } from "../../ui/loaded.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { TaskBadge } from "../../ui/state-badge.tsx";
-import { shortId } from "../../ui/task-link.tsx";
+import { shortId, TaskLink } from "../../ui/task-link.tsx";
 import { Viewer } from "../../ui/viewer.tsx";
 import { addAgain, askToCancel, askToRetry, sendSignal } from "./actions.tsx";
+import { type Child, Children } from "./children.tsx";
 import { Steps, type Step } from "./steps.tsx";
 import { Timeline } from "./timeline.tsx";
 
@@ -27,18 +29,20 @@ interface Loaded {
   task: FoundTask;
   attempts: Attempt[];
   steps: Step[];
+  children: Child[];
 }
 
 export function TaskPage({ id }: { id: string }) {
   const path = `v1/tasks/${encodeURIComponent(id)}`;
   const resource = useResource<Loaded>(
     async (signal) => {
-      const [task, { attempts }, { steps }] = await Promise.all([
+      const [task, { attempts }, { steps }, { children }] = await Promise.all([
         call<FoundTask>(path, { signal }),
         call<{ attempts: Attempt[] }>(`${path}/history`, { signal }),
         call<{ steps: Step[] }>(`${path}/steps`, { signal }),
+        call<{ children: Child[] }>(`${path}/children`, { signal }),
       ]);
-      return { task, attempts, steps };
+      return { task, attempts, steps: steps.filter(({ kind }) => kind !== "child"), children };
     },
     [id],
     REFRESH_MS,
@@ -61,7 +65,7 @@ function Actions({ task, reload }: { task: FoundTask; reload: () => void }) {
   return (
     <>
       {may("add", queue) && <Button onClick={() => addAgain(task)}>Edit and add again</Button>}
-      {waitsFor !== null && may("admin", queue) && (
+      {waitsFor !== null && !isForChildren(waitsFor) && may("admin", queue) && (
         <Button onClick={() => sendSignal(task, waitsFor, reload)}>
           {isSleep(waitsFor) ? "Wake" : "Send signal"}
         </Button>
@@ -80,7 +84,7 @@ function Actions({ task, reload }: { task: FoundTask; reload: () => void }) {
   );
 }
 
-function Details({ task, attempts, steps }: Loaded) {
+function Details({ task, attempts, steps, children }: Loaded) {
   const { truncated, encoding, contentType, error } = task;
   return (
     <div class="stack">
@@ -108,6 +112,9 @@ function Details({ task, attempts, steps }: Loaded) {
           <Facts task={task} />
         </section>
       </div>
+      {children.length > 0 && (
+        <Children children={children} total={task.children?.total ?? children.length} />
+      )}
       {steps.length > 0 && <Steps steps={steps} />}
       <section class="card">
         <Viewer
@@ -181,7 +188,9 @@ function Facts({ task }: { task: FoundTask }) {
         <>
           <dt>{isSleep(task.waitsFor) ? "Sleeps" : "Waits for"}</dt>
           <dd>
-            {!isSleep(task.waitsFor) && `the signal “${task.waitsFor}” `}
+            {isForChildren(task.waitsFor)
+              ? "its children "
+              : !isSleep(task.waitsFor) && `the signal “${task.waitsFor}” `}
             {task.dueAt !== null && (
               <>
                 until <Instant at={task.dueAt} />
@@ -208,6 +217,15 @@ function Facts({ task }: { task: FoundTask }) {
         <>
           <dt>Unique</dt>
           <dd class="clip">{task.uniqueKey}</dd>
+        </>
+      )}
+      {task.parent && (
+        <>
+          <dt>Parent</dt>
+          <dd>
+            <TaskLink id={task.parent.id} /> in{" "}
+            <a href={linkTo(["queues", task.parent.queue])}>{task.parent.queue}</a>
+          </dd>
         </>
       )}
       {run && (

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import type { Attempt, FoundTask } from "../../api/contract.ts";
 import { showDuration } from "../../format/duration.ts";
+import { isForChildren } from "../../format/children.ts";
 import { isSleep } from "../../format/sleep.ts";
 import { workerName } from "../../format/worker.ts";
 import { now } from "../../store/clock.ts";
@@ -66,6 +67,7 @@ function Parked({ task: { waitsFor, dueAt } }: { task: FoundTask }) {
     </>
   );
   if (isSleep(waitsFor)) return <>Sleeps {until}</>;
+  if (isForChildren(waitsFor)) return <>Waits for its children {until}</>;
   return (
     <>
       Waits for the signal “{waitsFor}” {until}

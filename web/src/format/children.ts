@@ -1,0 +1,6 @@
+/** A handler that waits for its children has parked its task for a signal that nobody sends: core/children-signal.ts. */
+const PREFIX = "children:";
+
+export function isForChildren(signal: string | null): boolean {
+  return signal?.startsWith(PREFIX) ?? false;
+}
