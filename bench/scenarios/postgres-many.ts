@@ -2,14 +2,14 @@ import { Client } from "pg";
 import { type Dibs, open } from "../../src/index.ts";
 import { inBatches, inFlight, payloads } from "../measure.ts";
 import { servePostgres } from "../peers/postgres.ts";
-import { type Bench, connections, type Figure, rate, type Scenario } from "../scenario.ts";
+import { type Bench, connections, type Figure, rate, type Scenario, times } from "../scenario.ts";
 
 const STORES = 4;
 
 export const postgresMany: Scenario = {
   name: "postgres-many",
   about:
-    "dibs on PostgreSQL: 10,000 queues of two tasks served in turn by one worker (concurrency 100, 200 fetched ahead), and 20,000 tasks of one queue by 500 workers, one task at a time, that share the connections of four stores",
+    "dibs on PostgreSQL: 10,000 queues of two tasks, and one of 20,000, served by one worker (concurrency 100, 200 fetched ahead), and 20,000 tasks of one queue by 500 workers, one task at a time, that share the connections of four stores",
   needs: "dibs",
   async run(bench) {
     const service = await servePostgres();
@@ -24,13 +24,21 @@ export const postgresMany: Scenario = {
 async function manyQueues(bench: Bench, url: string): Promise<Figure[]> {
   await using dibs = await open(url);
   const names = Array.from({ length: bench.size(10_000, 100) }, (_, i) => `queue-${i}`);
+  const prefetching = { concurrency: 100, prefetch: 200 };
+  const tasks = 2 * names.length;
+  await inBatches(tasks, 1_000, (first, length) =>
+    dibs.queue("one").addMany(payloads(length, first).map((data) => ({ data }))),
+  );
+  const one = await handled(tasks, (count) => [dibs.queue("one").work(count, prefetching)]);
   await inFlight(names.length, 500, (i) =>
     dibs.queue(names[i]!).addMany(payloads(2).map((data) => ({ data }))),
   );
-  const perSecond = await handled(2 * names.length, (count) => [
-    dibs.work(names, count, { order: "fair", concurrency: 100, prefetch: 200 }),
-  ]);
-  return [rate(`${names.length} queues`, perSecond)];
+  const many = await handled(tasks, (count) => [dibs.work(names, count, { ...prefetching, order: "fair" })]);
+  return [
+    rate("one queue", one),
+    rate(`${names.length} queues`, many),
+    times(`${names.length} queues, against one`, many / one),
+  ];
 }
 
 async function manyWorkers(bench: Bench, url: string): Promise<Figure[]> {

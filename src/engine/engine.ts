@@ -135,11 +135,12 @@ export interface Verbs {
   /** All or none. Creates queues that are new. */
   add: Verb<{ tasks: NewTask[] }, AddedTask[]>;
   /**
-   * Claims up to `max` tasks from the queues in the given order. With `share`, it first takes at most `share` from
-   * each, then the rest. Within a queue: priority, then arrival. A claim with a `session` lives while that session
-   * sends heartbeats, and at most for the queue's timeout; one without has its own lease. Getting a task counts as a
-   * heartbeat. A session without a heartbeat for its whole lease is refused with CLAIM_LOST. Expired leases and due
-   * tasks are processed first. The queue's limits (concurrency, rates, hours) apply to all workers together. The tasks
+   * Claims up to `max` tasks from the queues in the given order. With `share`, each gives at most that many first, and
+   * the rest is divided between those that gave so many (claim-rounds.ts). Within a queue: priority, then arrival. A
+   * claim with a `session` lives while that session sends heartbeats, and at most for the queue's timeout; one without
+   * has its own lease. Getting a task counts as a heartbeat. A session without a heartbeat for its whole lease is
+   * refused with CLAIM_LOST. Expired leases and due tasks are processed first. The queue's limits (concurrency, rates,
+   * hours) apply to all workers together. The tasks
    * have about LIMITS.answerBytes in total, or there is only one: `more` says that others did not fit.
    */
   claim: Verb<ClaimRequest, ClaimOutcome>;

@@ -24,8 +24,24 @@ export interface QueueColumns {
 
 export function queueFrom(row: QueueColumns): Omit<StoredQueue, "paused"> {
   const { id, name, declared, created_at: createdAt } = row;
-  const named = JSON.parse(row.named) as NamedPolicy;
-  return { id, name, named, policy: resolvePolicy(named), declared, createdAt };
+  return { id, name, ...policyFrom(row.named), declared, createdAt };
+}
+
+const policies = new Map<string, Pick<StoredQueue, "named" | "policy">>();
+const MOST_POLICIES = 1_000;
+
+/**
+ * Queues with the same policy share the object: thousands of queues mostly have a few policies, and an answer that names
+ * the policies of many queues then crosses to another thread with one copy of each.
+ */
+function policyFrom(text: string): Pick<StoredQueue, "named" | "policy"> {
+  const known = policies.get(text);
+  if (known) return known;
+  const named = JSON.parse(text) as NamedPolicy;
+  const made = { named, policy: resolvePolicy(named) };
+  if (policies.size >= MOST_POLICIES) policies.clear();
+  policies.set(text, made);
+  return made;
 }
 
 /** The lowest maxPayload of all queues. */

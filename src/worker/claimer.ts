@@ -7,6 +7,7 @@ import type { HeldTasks } from "./held-tasks.ts";
 import { type Membership, pause } from "./membership.ts";
 import type { ResolvedWork } from "./options.ts";
 import type { Prefetch } from "./prefetch.ts";
+import { Rotation } from "./rotation.ts";
 import type { Runner } from "./runner.ts";
 
 /**
@@ -55,7 +56,7 @@ export class Claimer {
   /** The last claim got as many tasks as it asked for, so there are probably more. */
   #isBacklogged = false;
   #isFillScheduled = false;
-  #rotation = 0;
+  readonly #rotation: Rotation | undefined;
 
   constructor(parts: ClaimerParts) {
     this.#parts = parts;
@@ -64,6 +65,8 @@ export class Claimer {
     this.#held = parts.held;
     this.#prefetch = parts.prefetch;
     this.#runner = parts.runner;
+    const isRotating = parts.options.order === "fair" && parts.queues.length > 1;
+    this.#rotation = isRotating ? new Rotation(parts.queues) : undefined;
   }
 
   /** Claims later in this turn of the event loop, so that one claim fills the slots of all handlers that end together. */
@@ -181,15 +184,17 @@ export class Claimer {
 
   async #claim(max: number, wait: number, session: number | undefined): Promise<void> {
     const { port, queues, options, stopped } = this.#parts;
+    const turn = this.#rotation?.next(max);
     const { tasks, policies } = await port.claim({
-      queues: this.#queuesInOrder(),
+      queues: turn?.queues ?? [...queues],
       max,
       worker: options.id,
       session,
-      share: options.order === "fair" ? Math.ceil(max / queues.length) : undefined,
+      share: turn?.share,
       wait,
       signal: stopped,
     });
+    if (turn) this.#rotation!.took(turn, tasks);
     this.#isBacklogged = tasks.length === max;
     const claimedAt = this.#now();
     const fetched = this.#held.add(tasks, policies, session, claimedAt);
@@ -199,14 +204,6 @@ export class Claimer {
     else if (options.batch === null) this.#held.ahead.push(fetched);
     else if (fetched.length > 0) this.#runner.start(fetched, claimedAt);
     if (this.#prefetch.isLimited) this.#held.giveBack(this.#held.ahead.takeAfter(this.#runner.freeSlots));
-  }
-
-  /** With "fair", each queue comes first in rotation. */
-  #queuesInOrder(): string[] {
-    const { queues } = this.#parts;
-    if (this.#options.order === "strict" || queues.length === 1) return [...queues];
-    const start = this.#rotation++ % queues.length;
-    return [...queues.slice(start), ...queues.slice(0, start)];
   }
 
   async #afterFailedFetch(error: unknown, session: number | undefined): Promise<void> {

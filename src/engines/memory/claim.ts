@@ -9,6 +9,7 @@ import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../core/leas
 import { type ClaimedTask, rankOf } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/claim-request.ts";
+import { firstRound, nextRound, type Round } from "../../engine/claim-rounds.ts";
 import { subtractClaimed } from "../../engine/subtract-claimed.ts";
 import { allowanceFor, countStart, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
 import { end, fillLane, isExpired } from "./line.ts";
@@ -23,9 +24,15 @@ export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
   sweep(model);
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
   const turn: Turn = { request, session, outcome, size: new AnswerSize() };
-  if (request.share !== undefined)
-    for (const queue of request.queues) take(model, turn, queue, request.share);
-  for (const queue of request.queues) take(model, turn, queue, request.max);
+  let round: Round | undefined = firstRound(request);
+  while (round) {
+    const { queues, share } = round;
+    round = nextRound(
+      request,
+      outcome,
+      queues.filter((queue) => take(model, turn, queue, share) === share),
+    );
+  }
   // Counts as a heartbeat: a queue's lease may be shorter than the time since the last one.
   // Only if it got a task, so that the repeated claims of an idle worker write nothing.
   if (session && outcome.tasks.length > 0) session.heartbeatAt = model.awake;
@@ -48,16 +55,17 @@ function liveSession(model: Model, id: number): ModelSession {
   return session;
 }
 
-/** Claims up to `count` tasks of one queue, in order, as far as its limits allow. */
-function take(model: Model, turn: Turn, name: string, count: number): void {
+/** Claims up to `count` tasks of one queue, in order, as far as its limits allow. Returns how many. */
+function take(model: Model, turn: Turn, name: string, count: number): number {
   const { request, outcome, size } = turn;
   const queue = model.queues.get(name);
-  if (Math.min(count, request.max - outcome.tasks.length) <= 0 || !queue || queue.paused) return;
-  if (size.isFull) return;
+  if (Math.min(count, request.max - outcome.tasks.length) <= 0 || !queue || queue.paused) return 0;
+  if (size.isFull) return 0;
   if (queue.reviewed !== null) {
     outcome.more = true;
-    return;
+    return 0;
   }
+  const before = outcome.tasks.length;
   const { room: allowed, urgentOnly, until } = allowanceFor(model, queue);
   const opens = until !== null && model.tasksOf(name, "ready").length > 0 ? [until] : [];
   let room = Math.min(count, request.max - outcome.tasks.length, allowed);
@@ -69,6 +77,7 @@ function take(model: Model, turn: Turn, name: string, count: number): void {
     if (taken === 0 || size.isFull || !isGoverned(model, name)) break;
   }
   if (opens.length > 0) wakeAt(model, queue.gate, Math.min(...opens, queue.gate.wakeAt ?? opens[0]!));
+  return outcome.tasks.length - before;
 }
 
 /** Takes tasks that are in the line now. Returns how many left it, and when the next one may. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { ClaimedTask } from "../../../src/core/task.ts";
 import {
   addNamed,
   addOne,
@@ -10,8 +11,15 @@ import {
   newTask,
   numbered,
   QUEUE,
+  SECOND,
   type Start,
 } from "./kit.ts";
+
+function countByQueue(tasks: readonly ClaimedTask[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { queue } of tasks) counts[queue] = (counts[queue] ?? 0) + 1;
+  return counts;
+}
 
 export function claims(start: Start): void {
   describe("claims", () => {
@@ -106,6 +114,40 @@ export function claims(start: Start): void {
         "c0",
       ]);
       expect(namesOf(await claim(port, { ...request, max: 3 })).toSorted()).toEqual(["a3", "a4", "b2"]);
+    });
+
+    test("the rest of a share is divided equally between the queues that have more tasks", async () => {
+      const { port } = await start();
+      await addNamed(port, numbered(40, "a"), { queue: "a" });
+      await addNamed(port, numbered(40, "b"), { queue: "b" });
+      await addNamed(port, numbered(2, "c"), { queue: "c" });
+      const tasks = await claim(port, { queues: ["a", "b", "c", "empty"], share: 5, max: 20 });
+      expect(countByQueue(tasks)).toEqual({ a: 9, b: 9, c: 2 });
+    });
+
+    test("of many queues, the few that have tasks share a claim equally", async () => {
+      const { port } = await start();
+      const queues = numbered(80, "queue-");
+      for (const queue of ["queue-7", "queue-30", "queue-71"])
+        await addNamed(port, numbered(20, `${queue} `), { queue });
+      const tasks = await claim(port, { queues, share: 1, max: 30 });
+      expect(countByQueue(tasks)).toEqual({ "queue-7": 10, "queue-30": 10, "queue-71": 10 });
+      for (const queue of ["queue-7", "queue-30", "queue-71"])
+        expect(namesOf(tasks.filter((task) => task.queue === queue))).toEqual(numbered(10, `${queue} `));
+    });
+
+    test("a claim takes a share of the first of many queues, whatever kind they are of", async () => {
+      const { port, clock } = await start();
+      const queues = numbered(70, "queue-");
+      await port.declare("queue-3", { maxConcurrency: 1 });
+      for (const queue of queues) await addNamed(port, ["0", "1", "2"], { queue });
+      await addNamed(port, ["late"], { queue: "queue-5", priority: 5, ttl: SECOND });
+      await clock.advance(2 * SECOND);
+      const tasks = await claim(port, { queues, share: 2, max: 30 });
+      expect(tasks).toHaveLength(30);
+      expect(tasks.map(({ fence }) => fence)).toEqual(tasks.map((_, i) => tasks[0]!.fence + i));
+      expect(countByQueue(tasks)).toMatchObject({ "queue-0": 2, "queue-3": 1, "queue-4": 2, "queue-6": 2 });
+      expect(new Set(namesOf(tasks))).toEqual(new Set(["0", "1"]));
     });
 
     test("a claim returns tasks in the order of its queues", async () => {

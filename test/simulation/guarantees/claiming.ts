@@ -69,19 +69,25 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
 function choose(turn: Turn, op: Op<"claim">): { picks: Entry[]; passed: boolean } {
   const picks: Entry[] = [];
   let passed = false;
-  const from = (queue: string, count: number) => {
+  const from = (queue: string, count: number): number => {
     const room = Math.min(count, op.max - picks.length);
-    if (room <= 0 || turn.books.queues.get(queue)?.paused !== false) return;
+    if (room <= 0 || turn.books.queues.get(queue)?.paused !== false) return 0;
     const line = lineOf(turn, queue).filter((entry) => !picks.includes(entry));
     // Of the tasks in the retry-elsewhere line, a claim reads a bounded number.
     const kept = line.filter((entry) => isKept(turn, entry)).slice(0, BOUNDS.retryScan);
     const allowed = kept.filter((entry) => !entry.failedBy.includes(op.worker));
     const open = line.filter((entry) => !isKept(turn, entry) || allowed.includes(entry));
     passed ||= allowed.length < kept.length;
-    picks.push(...open.slice(0, room));
+    const taken = open.slice(0, room);
+    picks.push(...taken);
+    return taken.length;
   };
-  if (op.share !== undefined) for (const queue of op.queues) from(queue, op.share);
-  for (const queue of op.queues) from(queue, op.max);
+  let { queues, share = op.max } = op;
+  // What is left is divided between the queues that gave their whole share.
+  while (queues.length > 0 && picks.length < op.max) {
+    queues = queues.filter((queue) => from(queue, share) === share);
+    share = Math.ceil((op.max - picks.length) / queues.length);
+  }
   return { picks, passed };
 }
 

@@ -18,7 +18,7 @@ import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The fast path of `claim`: one statement takes the head of a line. claim.ts executes it after the header's answer,
- * send-ahead.ts sends it together with the header. It saves round trips, not work: at concurrency 100 a drained task takes
+ * send-ahead.ts sends it together with the header; claim-heads.ts takes from many lines at once. It saves round trips, not work: at concurrency 100 a drained task takes
  * 72 µs of the client's CPU and 44 of the server's. If claims take the general path, it takes 77 and 38. (Medians of four
  * interleaved rounds on a busy machine.)
  */
@@ -40,7 +40,18 @@ const OURS = newest("session", "$3");
  *
  * To start and end a plan costs as much as to claim one task, so every part counts.
  */
-const TASK = TASK_OF("held");
+export const TASK = TASK_OF("held");
+/** The columns of Row. `most`: the largest number of tasks of the answer. */
+export const RESULT = (why: string, most: string): string => `
+  SELECT CASE WHEN held.fence IS NULL THEN ${why} END,
+    held.fence, coalesce(held.failures, (SELECT count(*)::int4 FROM head)), task.seq, task.created_at, task.priority,
+    CASE WHEN octet_length(task.data) <= ${AT_ONCE(most)} THEN task.data END,
+    CASE WHEN (octet_length(task.data) <= ${AT_ONCE(most)}) IS NOT TRUE OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
+      OR coalesce(task.group_key, task.content_type, task.headers) IS NOT NULL OR held.special
+      OR task.cost IS NOT NULL OR task.urgent
+    THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
+      CASE WHEN ${DATA_SIZE} <= ${AT_ONCE(most)} THEN encode(task.bytes, 'base64') END, ${HANDLER_STATE("held.special", "task.seq")}, task.cost, task.urgent,
+      CASE WHEN ${DATA_SIZE} > ${AT_ONCE(most)} THEN ${DATA_SIZE} END)::text END`;
 const buildClaimHead = ({ calm = "" } = {}): string => `
   WITH calm AS MATERIALIZED (
     SELECT NOT EXISTS (
@@ -82,15 +93,7 @@ const buildClaimHead = ({ calm = "" } = {}): string => `
     SELECT nextval('dibs.fence'), (SELECT ${THIS_MOMENT}), lease, deadline, $3, $4, $1, task, failures, special, false
     FROM terms, head
     RETURNING task, fence, failures, special)
-  SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
-    held.fence, coalesce(held.failures, (SELECT count(*)::int4 FROM head)), task.seq, task.created_at, task.priority,
-    CASE WHEN octet_length(task.data) <= ${AT_ONCE("$2")} THEN task.data END,
-    CASE WHEN (octet_length(task.data) <= ${AT_ONCE("$2")}) IS NOT TRUE OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
-      OR coalesce(task.group_key, task.content_type, task.headers) IS NOT NULL OR held.special
-      OR task.cost IS NOT NULL OR task.urgent
-    THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
-      CASE WHEN ${DATA_SIZE} <= ${AT_ONCE("$2")} THEN encode(task.bytes, 'base64') END, ${HANDLER_STATE("held.special", "task.seq")}, task.cost, task.urgent,
-      CASE WHEN ${DATA_SIZE} > ${AT_ONCE("$2")} THEN ${DATA_SIZE} END)::text END
+  ${RESULT("CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END", "$2")}
   FROM calm LEFT JOIN (held CROSS JOIN ${TASK}) ON true`;
 const CLAIM_HEAD = buildClaimHead();
 /** While any queue has limits, gates and lanes can be due too, and this queue may have got a hold since the header. */
@@ -108,7 +111,7 @@ function claimHeadSql(tx: Tx): string {
  * Each column costs about as much as a part of the work on the task. So columns that few tasks have come as one JSON
  * value.
  */
-type Row = [
+export type Row = [
   /** Why nothing was claimed. */
   why: "calm" | "busy" | "gone" | null,
   fence: number,
@@ -201,11 +204,6 @@ export function claimTogether(tx: Tx, ops: readonly Op[], from: number): void {
     if (!queue) return;
     tx.sendAhead(op, queue, claimHeadSql(tx), ...valuesFor(op, queue, { room: op.max }));
   }
-}
-
-/** Sends the claim on one of many queues ahead; `claimHead` finds the answer by the queue. */
-export function holdAhead(tx: Tx, request: ClaimRequest, queue: Queue, room: number): void {
-  tx.sendAhead(queue, queue, claimHeadSql(tx), ...valuesFor(request, queue, { room }));
 }
 
 export async function claimHead(

@@ -1,5 +1,4 @@
 import type { ClaimRequest } from "../../../engine/claim-request.ts";
-import { holdAhead } from "./claim-fast.ts";
 import { aboveFloor } from "../line/floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { newest } from "../statements/newest.ts";
@@ -24,7 +23,7 @@ const LIMITED_WITH_TASKS = `
     OR EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "wanted.queue")} AND gate.reviewed IS NOT NULL)`;
 
 /** Queues that have tasks, in the order of the request. */
-interface QueuesWithTasks {
+export interface QueuesWithTasks {
   /** As many as the request could take from. */
   queues: Queue[];
   /** The names behind these in the request. */
@@ -56,22 +55,4 @@ export async function withTasks(tx: Tx, { queues, max }: ClaimRequest): Promise<
     behind: last ? queues.slice(queues.indexOf(last.name) + 1) : [],
     retrying,
   };
-}
-
-/**
- * Sends the claims on the first queues ahead: as many as certainly get their whole share. It stops at a queue that takes the
- * general path, because it has limits or a retry-elsewhere line: what is claimed behind it would get lower fences. A worker
- * of 10,000 queues handled 1,270 (1,190 to 1,320) tasks a second with this, and 920 (900 to 1,110) without; medians and
- * ranges of three interleaved rounds.
- */
-export function shareAhead(
-  tx: Tx,
-  request: ClaimRequest,
-  { queues, retrying }: QueuesWithTasks,
-  share: number,
-): void {
-  for (const queue of queues.slice(0, Math.floor(request.max / share))) {
-    if (queue.limited || retrying.has(queue)) return;
-    holdAhead(tx, request, queue, share);
-  }
 }

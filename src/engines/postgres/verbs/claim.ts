@@ -1,10 +1,12 @@
 import { AnswerSize } from "../../../core/answer-size.ts";
 import { governsGroups } from "../../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
+import { firstRound, nextRound, type Round } from "../../../engine/claim-rounds.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { claimHead } from "./claim-fast.ts";
-import { FEW, shareAhead, withTasks } from "./claim-many.ts";
+import { takeHeads } from "./claim-heads.ts";
+import { FEW, withTasks } from "./claim-many.ts";
 import { type SessionRow, takeOnGeneralPath, type Turn } from "./claim-general.ts";
 import { allowanceFor, isAnyReady, hasNoLimits } from "../limits/gates.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
@@ -38,10 +40,13 @@ export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome
 }
 
 async function takeFromFew(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
-  if (request.share !== undefined) {
-    for (const name of request.queues) await take(tx, request, turn, name, request.share);
+  let round: Round | undefined = firstRound(request);
+  while (round) {
+    const generous: string[] = [];
+    for (const name of round.queues)
+      if ((await take(tx, request, turn, name, round.share)) === round.share) generous.push(name);
+    round = nextRound(request, turn.outcome, generous);
   }
-  for (const name of request.queues) await take(tx, request, turn, name, request.max);
 }
 
 /** As above, for many queues, most of which may be empty. The sweep comes first, because it may fill some. */
@@ -50,24 +55,32 @@ async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<
   if (request.session !== undefined) await liveSession(tx, request.session);
   await sweep(tx);
   turn.swept = true;
-  if (request.share !== undefined) await takeInPages(tx, request, turn, request.share);
-  await takeInPages(tx, request, turn, request.max);
+  let round: Round | undefined = firstRound(request);
+  while (round) round = nextRound(request, turn.outcome, await takeInPages(tx, request, turn, round));
 }
 
 /**
- * Claims up to `count` tasks from each queue that has some. These may be for other workers, or locked: then it
- * continues with the queues behind.
+ * Claims up to a share from each queue that has tasks. These may be for other workers, or locked: then it continues with
+ * the queues behind. Returns the queues that gave their whole share.
  */
-async function takeInPages(tx: Tx, request: ClaimRequest, turn: Turn, count: number): Promise<void> {
-  let behind = request.queues;
+async function takeInPages(
+  tx: Tx,
+  request: ClaimRequest,
+  turn: Turn,
+  { queues, share }: Round,
+): Promise<string[]> {
+  const generous: string[] = [];
+  let behind = queues;
   while (behind.length > 0) {
     const room = request.max - turn.outcome.tasks.length;
-    if (room <= 0) return;
+    if (room <= 0) break;
     const page = await withTasks(tx, { ...request, queues: behind, max: room });
-    if (count < request.max) shareAhead(tx, { ...request, max: room }, page, count);
-    for (const { name } of page.queues) await take(tx, request, turn, name, count);
+    await takeHeads(tx, request, page, { share, room });
+    for (const { name } of page.queues)
+      if ((await take(tx, request, turn, name, share)) === share) generous.push(name);
     behind = page.behind;
   }
+  return generous;
 }
 
 function isOpen(tx: Tx, name: string): boolean {
@@ -95,12 +108,23 @@ async function sweepAfter(tx: Tx, turn: Turn, first: NextDue | undefined): Promi
   await sweep(tx, first);
 }
 
-/** Up to `count` tasks from one queue, in its order. */
-async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, count: number): Promise<void> {
-  const { outcome, size } = turn;
-  const room = Math.min(count, request.max - outcome.tasks.length);
+/** Up to `count` tasks from one queue, in its order. Returns how many. */
+async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, count: number): Promise<number> {
+  const { length } = turn.outcome.tasks;
+  const room = Math.min(count, request.max - length);
   const queue = tx.queues.named(name);
-  if (room <= 0 || !queue || queue.paused) return;
+  if (room > 0 && queue && !queue.paused) await takeFrom(tx, request, turn, queue, room);
+  return turn.outcome.tasks.length - length;
+}
+
+async function takeFrom(
+  tx: Tx,
+  request: ClaimRequest,
+  turn: Turn,
+  queue: Queue,
+  room: number,
+): Promise<void> {
+  const { outcome, size } = turn;
   // The statement that was sent ahead may have claimed tasks, which must go back.
   if (size.isFull && !tx.sentAhead.has(queue)) return;
   if (queue.limited && !(await hasNoLimits(tx, queue)))
@@ -121,7 +145,7 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   }
   if (head.tasks.length === 0) return;
   outcome.tasks.push(...head.tasks);
-  outcome.policies[name] = queue.policy;
+  outcome.policies[queue.name] = queue.policy;
 }
 
 /** As above, for a queue with limits. */

@@ -74,16 +74,21 @@ const LARGE = `SELECT data FROM task WHERE seq = ?`;
 /** Sessions are numbered from 1. */
 const NO_SESSION = 0;
 
-/** The first tasks of a queue's line that this worker may claim, at most `most`. */
+const NONE = { allowed: [], passed: false };
+
+/**
+ * The first tasks of a queue's line that this worker may claim, at most `most`. `hasElsewhere`: false if the
+ * retry-elsewhere line is known to be empty.
+ */
 export function readLine(
   tx: Tx,
   queue: Queue,
   { worker, session = NO_SESSION, max }: ClaimRequest,
   most: number,
-  urgentOnly = false,
+  { urgentOnly = false, hasElsewhere = true } = {},
 ): Line {
   const sql = urgentOnly ? URGENT : ALL;
-  const { allowed, passed } = readElsewhere(tx, queue, worker, sql.ready_elsewhere);
+  const { allowed, passed } = hasElsewhere ? readElsewhere(tx, queue, worker, sql.ready_elsewhere) : NONE;
   const atOnce = inlineBytes(max);
   const ready = tx.rows<LineRow>(sql.ready, atOnce, queue.id, most);
   const otherTables = new Map<LineRow, "ready_elsewhere" | "ready_sticky">();
@@ -159,6 +164,7 @@ const PLAIN: Special = {
 export function specialsOf(tx: Tx, rows: readonly LineRow[]): Special[] {
   const found = new Map<number, Special>();
   const special = rows.filter((row) => row[4] & (TOLD | GROUPED)).map((row) => row[2]);
+  if (special.length === 0) return rows.map(() => PLAIN);
   for (const chunk of chunks(special)) {
     for (const row of tx.all<Special & { seq: number }>(SPECIALS(chunk.length), ...chunk))
       found.set(row.seq, row);

@@ -44,7 +44,7 @@ export function takeLine(
   const outlived = specials.some((special) => isOutlived(special.expires_at, tx.now));
   if (outlived || includesElsewhere(otherTables)) moveEach(tx, terms, rows, specials, otherTables);
   else if (otherTables.size > 0) moveBothHeads(tx, terms, rows);
-  else moveHead(tx, terms, rows);
+  else moveHead(tx, terms, rows, tx.fence);
   tx.counters.count(queue, "ready", -rows.length);
   if (outlived && queue.lanes === COUNTED) leaveLines(tx, queue, rows, specials);
 
@@ -52,18 +52,40 @@ export function takeLine(
   const before = outcome.tasks.length;
   for (const [index, row] of rows.entries()) {
     const special = specials[index]!;
-    unwatchTtl(tx, row[2], special.expires_at);
     if (isOutlived(special.expires_at, tx.now)) {
+      unwatchTtl(tx, row[2], special.expires_at);
       end(tx, transitionTaskFrom(tx, row), "expired");
       followEnds(tx);
       outcome.more = true;
     } else {
-      terms.size.add(sizeOf(row, special));
       outcome.tasks.push(handOver(tx, terms, row, special, runs.get(row[2])));
     }
   }
-  countClaimed(tx, queue, outcome.tasks, before);
-  if (outcome.tasks.length > before) outcome.policies[queue.name] = queue.policy;
+  countClaimed(tx, queue, outcome, before);
+}
+
+/** The first tasks of one queue's line, all in `ready` and none expired. */
+export interface Head {
+  terms: Terms;
+  rows: LineRow[];
+  specials: Special[];
+}
+
+/** Claims the heads of several queues. Their order is the order of the fences. */
+export function takeHeads(tx: Tx, heads: readonly Head[], outcome: ClaimOutcome): void {
+  moveHeads(tx, heads);
+  const runs = runsOf(
+    tx,
+    heads.flatMap(({ rows }) => rows),
+  );
+  for (const { terms, rows, specials } of heads) {
+    if (terms.session === null) tx.batch.noteDue(tx.now + terms.lease);
+    tx.counters.count(terms.queue, "ready", -rows.length);
+    const before = outcome.tasks.length;
+    for (const [index, row] of rows.entries())
+      outcome.tasks.push(handOver(tx, terms, row, specials[index]!, runs.get(row[2])));
+    countClaimed(tx, terms.queue, outcome, before);
+  }
 }
 
 /**
@@ -77,7 +99,9 @@ function leaveLines(tx: Tx, queue: Queue, rows: readonly LineRow[], specials: re
   }
 }
 
-function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
+function countClaimed(tx: Tx, queue: Queue, { tasks, policies }: ClaimOutcome, from: number): void {
+  if (tasks.length === from) return;
+  policies[queue.name] = queue.policy;
   tx.counters.count(queue, "claimed", tasks.length - from);
   const flow = tx.counters.flow(queue);
   flow.claimed += tasks.length - from;
@@ -128,15 +152,48 @@ const CLAIM_HEAD = insertClaims(NUMBERED, "ready", UP_TO);
 const CLAIM_CONSECUTIVE_HEAD = insertClaims(BY_POSITION, "ready", UP_TO);
 const DELETE_HEAD = `DELETE FROM ready WHERE queue = ? AND (rank, pos) <= (?, ?)`;
 
-/** Moves the head of the line by its last position only: every value that is passed costs as much as a row. */
-function moveHead(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
+/**
+ * Moves the head of the line by its last position only: every value that is passed costs as much as a row. `fence`: the
+ * last one that was given out.
+ */
+function moveHead(tx: Tx, terms: Terms, rows: readonly LineRow[], fence: number): void {
   const [firstRank, firstPos] = rows[0]!;
   const [rank, pos] = rows.at(-1)!;
   const areConsecutive = rank === firstRank && pos - firstPos === rows.length - 1;
   const values = [...claimValues(tx, terms), terms.queue.id, rank, pos] as const;
-  if (areConsecutive) tx.run(CLAIM_CONSECUTIVE_HEAD, tx.fence + 1 - firstPos, ...values);
-  else tx.run(CLAIM_HEAD, tx.fence, ...values);
+  if (areConsecutive) tx.run(CLAIM_CONSECUTIVE_HEAD, fence + 1 - firstPos, ...values);
+  else tx.run(CLAIM_HEAD, fence, ...values);
   tx.run(DELETE_HEAD, terms.queue.id, rank, pos);
+}
+
+/** From so many tasks of a queue on, it costs less to move them alone. */
+const LONG_HEAD = 3;
+
+const CLAIM_LISTED = sized(
+  `INSERT INTO claim (fence, lease, deadline, task, queue, failures, special, started_at, session, worker, cancelled) VALUES `,
+  () => `(?, ?, ?, ?, ?, ?, ?, :now, :session, :worker, 0)`,
+);
+const DELETE_LISTED = sized(`DELETE FROM ready WHERE (queue, rank, pos) IN (VALUES `, () => `(?, ?, ?)`, `)`);
+
+/** Moves few tasks of each of many queues together: two statements for each queue cost twice as much. */
+function moveHeads(tx: Tx, heads: readonly Head[]): void {
+  const listed: { terms: Terms; row: LineRow; fence: number }[] = [];
+  let { fence } = tx;
+  for (const { terms, rows } of heads) {
+    if (rows.length >= LONG_HEAD || heads.length === 1) moveHead(tx, terms, rows, fence);
+    else for (const [index, row] of rows.entries()) listed.push({ terms, row, fence: fence + 1 + index });
+    fence += rows.length;
+  }
+  for (const chunk of chunks(listed)) {
+    const { session, worker } = chunk[0]!.terms;
+    const claims = chunk.flatMap(({ terms, row: [, , task, failures, special], fence: each }) => [
+      ...[each, terms.lease, terms.deadline],
+      ...[task, terms.queue.id, failures, special],
+    ]);
+    tx.runMany(CLAIM_LISTED(chunk.length), claims, { now: tx.now, session, worker });
+    const places = chunk.flatMap(({ terms, row: [rank, pos] }) => [terms.queue.id, rank, pos]);
+    tx.run(DELETE_LISTED(chunk.length), ...places);
+  }
 }
 
 function includesElsewhere(otherTables: Line["otherTables"]): boolean {
@@ -217,12 +274,14 @@ function leftBehind(tx: Tx, seq: number): { stepped?: true; feedback?: string } 
 /** Makes the claimed task that the worker gets. Must be called in the order in which the fences were given. */
 function handOver(
   tx: Tx,
-  { queue, worker }: Terms,
+  { queue, worker, size }: Terms,
   row: LineRow,
   special: Special,
   run: OfRunRow | undefined,
 ): ClaimedTask {
   const [rank, , seq, failures, bits, createdAt] = row;
+  unwatchTtl(tx, seq, special.expires_at);
+  size.add(sizeOf(row, special));
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
   if (tx.listeners > 0) {

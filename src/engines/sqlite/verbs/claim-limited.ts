@@ -105,7 +105,7 @@ function lookWithin(
 }
 
 function look(tx: Tx, queue: Queue, request: ClaimRequest, most: number, urgentOnly: boolean): Seen {
-  const line = readLine(tx, queue, request, most, urgentOnly);
+  const line = readLine(tx, queue, request, most, { urgentOnly });
   return { ...line, specials: specialsOf(tx, line.rows) };
 }
 
