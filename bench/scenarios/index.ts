@@ -13,6 +13,7 @@ import { eventLoop } from "./event-loop.ts";
 import { features } from "./features.ts";
 import { groups } from "./groups.ts";
 import { limits } from "./limits.ts";
+import { memory } from "./memory.ts";
 import { parked } from "./parked.ts";
 import { payloadSizes } from "./payloads.ts";
 import { pickUp } from "./pick-up.ts";
@@ -59,6 +60,7 @@ export const SCENARIOS: readonly Scenario[] = [
   topics,
   pipeline,
   stampede,
+  memory,
   connected,
   readers,
   dashboard,
