@@ -32,9 +32,14 @@ export interface QueuesWithTasks {
   retrying: ReadonlySet<Queue>;
 }
 
-/** The first queues of the request that have tasks. */
-export async function withTasks(tx: Tx, { queues, max }: ClaimRequest): Promise<QueuesWithTasks> {
-  const open = queues.flatMap((name) => tx.queues.named(name) ?? []).filter((queue) => !queue.paused);
+/** The first queues of the request that have tasks. `reach`: how many it looks at. */
+export async function withTasks(
+  tx: Tx,
+  { queues, max }: ClaimRequest,
+  reach: number,
+): Promise<QueuesWithTasks> {
+  const first = queues.slice(0, reach);
+  const open = first.flatMap((name) => tx.queues.named(name) ?? []).filter((queue) => !queue.paused);
   const plain = open.filter(({ limited }) => !limited);
   const rows = await tx.rows<[queue: number, retrying: boolean]>(
     WITH_TASKS,
@@ -44,15 +49,15 @@ export async function withTasks(tx: Tx, { queues, max }: ClaimRequest): Promise<
   const last = rows.length < max ? undefined : tx.queues.of(rows.at(-1)![0]);
   const retrying = new Set(rows.filter(([, has]) => has).map(([id]) => tx.queues.of(id)));
   const found = new Set(rows.map(([id]) => id));
-  const reach = last ? open.slice(0, open.indexOf(last) + 1) : open;
-  const limited = reach.filter((queue) => queue.limited);
+  const seen = last ? open.slice(0, open.indexOf(last) + 1) : open;
+  const limited = seen.filter((queue) => queue.limited);
   if (limited.length > 0) {
     const more = await tx.rows<[queue: number]>(LIMITED_WITH_TASKS, numbers(limited.map(({ id }) => id)));
     for (const [id] of more) found.add(id);
   }
   return {
-    queues: reach.filter(({ id }) => found.has(id)),
-    behind: last ? queues.slice(queues.indexOf(last.name) + 1) : [],
+    queues: seen.filter(({ id }) => found.has(id)),
+    behind: queues.slice(last ? queues.indexOf(last.name) + 1 : first.length),
     retrying,
   };
 }

@@ -59,6 +59,9 @@ async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<
   while (round) round = nextRound(request, turn.outcome, await takeInPages(tx, request, turn, round));
 }
 
+/** Mostly the first queues have tasks, and then ten thousand others need not be looked at. */
+const FIRST_REACH = 256;
+
 /**
  * Claims up to a share from each queue that has tasks. These may be for other workers, or locked: then it continues with
  * the queues behind. Returns the queues that gave their whole share.
@@ -71,10 +74,13 @@ async function takeInPages(
 ): Promise<string[]> {
   const generous: string[] = [];
   let behind = queues;
+  let reach = Math.max(FIRST_REACH, 4 * request.max);
   while (behind.length > 0) {
     const room = request.max - turn.outcome.tasks.length;
     if (room <= 0) break;
-    const page = await withTasks(tx, { ...request, queues: behind, max: room });
+    const page = await withTasks(tx, { ...request, queues: behind, max: room }, reach);
+    // Few have tasks: a look at many more costs less than many round trips.
+    reach *= 8;
     await takeHeads(tx, request, page, { share, room });
     for (const { name } of page.queues)
       if ((await take(tx, request, turn, name, share)) === share) generous.push(name);
