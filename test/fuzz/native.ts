@@ -6,7 +6,7 @@ import { VERBS, type WireVerb } from "../../src/protocol/verbs.ts";
 import type { Random } from "../simulation/random.ts";
 import type { Canaries } from "./canaries.ts";
 import type { Attack } from "./fuzz.ts";
-import { anyBytes, anyValue, bend, scratch } from "./values.ts";
+import { anyBytes, anyLiar, anyValue, bend, scratch } from "./values.ts";
 
 /** Replaced by the id of another client's task, or of none. */
 const ID = "ID";
@@ -133,7 +133,9 @@ function itemOf({ random, canaries }: Attack, id: number): unknown {
       }
       const call = Object.hasOwn(CALLS, verb) ? CALLS[verb as WireVerb] : [];
       const args = aim(random, random.chance(0.1) ? smuggle(random, call) : call, canaries);
-      return ["call", id, random.chance(0.02) ? anyValue(random) : verb, bend(random, args)];
+      const named = random.weighted({ verb: 96, value: 2, liar: 2 });
+      const sent = { verb: () => verb, value: () => anyValue(random), liar: () => anyLiar(random) }[named]();
+      return ["call", id, sent, bend(random, args)];
     }
     case "abort":
       return ["abort", random.between(1, id)];
@@ -193,7 +195,7 @@ async function converse(attack: Attack, most: number): Promise<number> {
   await Promise.race([new Promise((resolve) => socket.on("open", resolve)), closed]);
   let sent = 1;
   let seq = 0;
-  const hello = { hello: { versions: [1], client: "fuzz" } };
+  const hello = { hello: { versions: [random.chance(0.03) ? anyLiar(random) : 1], client: "fuzz" } };
   const isProper = random.chance(0.9);
   socket.send(isProper ? JSON.stringify(hello) : scratch(random, JSON.stringify(bend(random, hello))));
   while (sent < most && socket.readyState === WebSocket.OPEN && troubles.length === 0) {

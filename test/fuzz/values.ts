@@ -28,11 +28,25 @@ const LIES: readonly string[] = [
   ],
 ];
 
+/** Objects that code breaks on which asks a value for its text, its class, its JSON, its length or its callbacks. */
+const KNOWN_LIARS: readonly string[] = [
+  '{"toString":1}',
+  '{"toString":null,"valueOf":null}',
+  '{"constructor":{"name":{"toString":1}}}',
+  '{"constructor":null}',
+  '{"toJSON":1}',
+  '{"length":{"toString":1}}',
+  '{"length":1e9}',
+  '{"then":{"call":1}}',
+  '{"__proto__":{"toString":1}}',
+];
+
 /**
  * An object that overrides them. It is parsed from text, as clients send it: then `__proto__` is an own property, not
  * the prototype.
  */
-function anyLiar(random: Random, depth: number): unknown {
+export function anyLiar(random: Random, depth = 0): unknown {
+  if (random.chance(0.5)) return JSON.parse(random.pick(KNOWN_LIARS));
   const lies = Array.from({ length: random.between(1, 3) }, () => {
     const lie = random.weighted({ number: 3, none: 1, liar: depth > 4 ? 0 : 3, value: 1 });
     const value = {
