@@ -1,42 +1,27 @@
 import { invalid } from "./errors.ts";
 import { byteLength, isLarger, LIMITS, tooMuchGathered } from "./limits.ts";
+import { type Stage, type StageCounts, stageQueue } from "./run.ts";
+import { formatPart, gather, type PartResult, textOf } from "./run-part.ts";
 import {
   type At,
   costsOfNothing,
-  formatPart,
-  gather,
+  type Following,
   itemsOf,
   type NextTask,
   noStageForParts,
-  type PartResult,
   type RunUnderWay,
-  type Stage,
-  stageQueue,
   type Success,
-  textOf,
-  // See run.ts: only functions call each other.
-  // oxlint-disable-next-line import/no-cycle
-} from "./run.ts";
+} from "./run-success.ts";
 import { withCosts } from "./stage-cost.ts";
 import { followersOf, inputsOf, isMerging, lastStages, stagesBefore, stagesOnParts } from "./stage-graph.ts";
 import type { Body } from "./task.ts";
 
 /**
- * What follows a success in a run whose stages are a graph, for planNextStage (run.ts). Such a run counts its tasks by
+ * What follows a success in a run whose stages are a graph, for planNextStage (next-stage.ts). Such a run counts its tasks by
  * stage (`counts`): a joining stage starts when no task is left in the stages before it, whatever others do.
  */
 
-/** Tasks that are not done, by stage. A stage is in it since its first task. */
-export type StageCounts = Record<string, number>;
-
-interface GraphPlan {
-  tasks: NextTask[];
-  counts: StageCounts;
-  storesResult: boolean;
-  end: { result: Body | null } | null;
-}
-
-export function planGraph(run: RunUnderWay, at: At, success: Success): GraphPlan {
+export function planGraph(run: RunUnderWay, at: At, success: Success): Following {
   const { stages } = run;
   const { result, each = false } = success;
   const counts: StageCounts = { ...run.counts, [at.stage]: run.counts![at.stage]! - 1 };
@@ -64,7 +49,7 @@ export function planGraph(run: RunUnderWay, at: At, success: Success): GraphPlan
   }
   const isOver = Object.values(counts).every((count) => count === 0);
   const end = isOver ? { result: resultOf(stages, [...stored, ...own]) } : null;
-  return { tasks, counts, storesResult: storesResult && !isOver, end };
+  return { tasks, counts, storesResult: storesResult && !isOver, joinsResults: isOver, end };
 }
 
 function taskOf({ pipeline }: RunUnderWay, stage: string, part: number[], data: Body): NextTask {

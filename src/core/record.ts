@@ -2,7 +2,7 @@ import type { StoredLine } from "./attempt-log.ts";
 import type { Flow } from "./flow.ts";
 import type { NamedPolicy } from "./policy.ts";
 import type { Meter } from "./rate.ts";
-import type { StageCounts } from "./graph-plan.ts";
+import type { StageCounts } from "./run.ts";
 import type { Stage } from "./run.ts";
 import type { NextCosts } from "./stage-cost.ts";
 import type { Attempt, Body, DepthByState, EndState, Headers, Step, TaskError, TaskState } from "./task.ts";

@@ -1,7 +1,8 @@
 import { invalid } from "./errors.ts";
 import { LIMITS } from "./limits.ts";
 import { checkNumber, checkObject } from "./options.ts";
-import type { NextTask, RunStart, Stage } from "./run.ts";
+import type { NextTask } from "./run-success.ts";
+import type { RunStart, Stage } from "./run.ts";
 import { show } from "./show.ts";
 import { followersOf, inputsOf } from "./stage-graph.ts";
 import type { NewTask } from "./task.ts";

@@ -11,8 +11,8 @@ import {
   type StoreHeader,
   type TaskEntry,
 } from "../core/record.ts";
-import type { StageCounts } from "../core/graph-plan.ts";
-import { parsePart, type Stage } from "../core/run.ts";
+import type { Stage, StageCounts } from "../core/run.ts";
+import { parsePart } from "../core/run-part.ts";
 import { NEVER } from "../core/transition.ts";
 import type { Body, EndState, Headers, Step, TaskError } from "../core/task.ts";
 

@@ -1,5 +1,6 @@
 import type { QueuePolicy } from "../core/policy.ts";
-import { parsePart, type RunPart, stageQueue } from "../core/run.ts";
+import { parsePart } from "../core/run-part.ts";
+import { type RunPart, stageQueue } from "../core/run.ts";
 import {
   type Attempt,
   type AttemptOutcome,

@@ -6,7 +6,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import { isSilent } from "../../core/lease.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
-import type { StageCounts } from "../../core/graph-plan.ts";
+import type { StageCounts } from "../../core/run.ts";
 import type { RunStart } from "../../core/run.ts";
 import type { NextCosts } from "../../core/stage-cost.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";

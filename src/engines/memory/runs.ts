@@ -3,18 +3,17 @@ import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   firstCounts,
-  formatPart,
   placeAt,
-  type Plan,
-  planNextStage,
   type RunPart,
   type RunPlace,
   type RunRecord,
   type RunStart,
   type RunState,
   type RunTask,
-  type Success,
 } from "../../core/run.ts";
+import { formatPart } from "../../core/run-part.ts";
+import { type Plan, planNextStage } from "../../core/next-stage.ts";
+import type { Success } from "../../core/run-success.ts";
 import { cancelsRest, effectOnRun, losesResult, type RunEnd, stateOfRun } from "../../core/run-end.ts";
 import { pastRetention } from "../../core/retention.ts";
 import type { Body, EndState, TaskEnd } from "../../core/task.ts";

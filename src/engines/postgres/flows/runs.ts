@@ -3,17 +3,13 @@ import {
   countsFrom,
   countsText,
   firstCounts,
-  formatPart,
-  neededResults,
-  parsePart,
-  type PartResult,
-  type Plan,
-  planNextStage,
   type RunState,
   type RunTask,
   type Stage,
-  type Success,
 } from "../../../core/run.ts";
+import { formatPart, parsePart, type PartResult } from "../../../core/run-part.ts";
+import { neededResults, type Plan, planNextStage } from "../../../core/next-stage.ts";
+import type { Success } from "../../../core/run-success.ts";
 import { pastRetention } from "../../../core/retention.ts";
 import { cancelsRest, stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";

@@ -11,7 +11,7 @@ import type {
   StoreRecord,
   SubscriptionEntry,
 } from "../../../core/record.ts";
-import { formatPart } from "../../../core/run.ts";
+import { formatPart } from "../../../core/run-part.ts";
 import { importTasks } from "./import-tasks.ts";
 import { errorCell } from "../flows/child-error.ts";
 import { numbers } from "../statements/text.ts";

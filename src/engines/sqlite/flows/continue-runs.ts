@@ -1,5 +1,5 @@
 import { isBounded } from "../../../core/add-rules.ts";
-import { parsePart } from "../../../core/run.ts";
+import { parsePart } from "../../../core/run-part.ts";
 import type { Body } from "../../../core/task.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { chunks, sized } from "../statements/chunks.ts";

@@ -3,21 +3,16 @@ import {
   countsFrom,
   countsText,
   firstCounts,
-  formatPart,
-  neededResults,
-  type PartResult,
-  parsePart,
   placeAt,
-  type Plan,
-  planNextStage,
   type RunPlace,
   type RunStart,
   type RunState,
   type RunTask,
-  type RunUnderWay,
   type Stage,
-  type Success,
 } from "../../../core/run.ts";
+import { formatPart, type PartResult, parsePart } from "../../../core/run-part.ts";
+import { neededResults, type Plan, planNextStage } from "../../../core/next-stage.ts";
+import type { RunUnderWay, Success } from "../../../core/run-success.ts";
 import { pastRetention } from "../../../core/retention.ts";
 import { cancelsRest, effectOnRun, losesResult, type RunEnd, stateOfRun } from "../../../core/run-end.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";

@@ -9,7 +9,7 @@ import type {
   StoreRecord,
   SubscriptionEntry,
 } from "../../../core/record.ts";
-import { formatPart } from "../../../core/run.ts";
+import { formatPart } from "../../../core/run-part.ts";
 import { storeRunSignal } from "../flows/run-signals.ts";
 import type { LaneState } from "../limits/lanes.ts";
 import { raiseLanes } from "../limits/move-lanes.ts";
