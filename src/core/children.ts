@@ -1,6 +1,7 @@
 import { ROW_BYTES, sizeOfBody, sizeOfError } from "./answer-size.ts";
 import { DibsError, invalid } from "./errors.ts";
 import { LIMITS } from "./limits.ts";
+import type { QueuePolicy } from "./policy.ts";
 import { show } from "./show.ts";
 import type { AddedTask, Body, EndState, NewTask, TaskError, TaskState } from "./task.ts";
 
@@ -130,6 +131,21 @@ export function checkRoomForChildren(id: string, known: number, adding: number):
   throw invalid(
     `Task ${id} has ${known} children, and may have ${LIMITS.children}; ${adding} more do not fit. ` +
       `Let each child do more of the work, or spawn children of its own.`,
+  );
+}
+
+/** In a group that runs in order, the child would wait behind its parent, and the parent for the child. */
+export function checkOtherGroup(
+  parent: { queue: string; groupKey: string | null },
+  { groups }: Pick<QueuePolicy, "groups">,
+  tasks: readonly NewTask[],
+): void {
+  const { queue, groupKey } = parent;
+  if (groupKey === null || groups.concurrency > 1) return;
+  if (!tasks.some((task) => task.queue === queue && task.groupKey === groupKey)) return;
+  throw invalid(
+    `A child in group ${show(groupKey)} of queue "${queue}" would wait behind its parent, and the parent for the child. ` +
+      `Give it another groupKey or none, or add it with task.add(), which waits for nothing.`,
   );
 }
 

@@ -33,7 +33,7 @@ const WEIGHTS: Record<VerbName, number> = {
   extend: 5,
   progress: 3,
   step: 3,
-  spawn: 9,
+  spawn: 40,
   children: 1,
   steps: 1.5,
   signal: 3,
@@ -254,7 +254,7 @@ export class Generator {
       name: this.#random.pick(STEPS),
       value: this.#random.pick(["1", "[2]", null]),
     }),
-    spawn: () => ({ verb: "spawn", ...this.#claimRef(), children: this.#inputs.children() }),
+    spawn: () => ({ verb: "spawn", ...this.#parentRef(), children: this.#inputs.children() }),
     children: () => ({
       verb: "children",
       id: this.#parentId(),
@@ -344,8 +344,9 @@ export class Generator {
   }
 
   /** A verifier's verdict, mostly on the result that it was asked about. */
-  #settlement({ fence }: ClaimRef): Settlement {
+  #settlement({ id, fence }: ClaimRef): Settlement {
     const { pick, chance } = this.#random;
+    if (this.#known.parents.includes(id) && chance(0.6)) return this.#inputs.waitForChildren();
     const asked = this.#known.asked.get(fence) ?? (chance(0.02) ? { id: this.#id(), fence } : undefined);
     if (!asked || chance(0.2)) return this.#inputs.settlement();
     const of = chance(0.1) ? { ...asked, fence: asked.fence + 1 } : asked;
@@ -410,6 +411,14 @@ export class Generator {
       : chance(0.6)
         ? ids.at(-between(1, Math.min(10, ids.length)))!
         : pick(ids);
+  }
+
+  /** Mostly a task that was claimed lately, so that it can still wait for its children. */
+  #parentRef(): ClaimRef {
+    const { claims } = this.#known;
+    if (claims.length === 0 || this.#random.chance(0.1)) return this.#claimRef();
+    const { id, fence } = claims.at(-this.#random.between(1, Math.min(3, claims.length)))!;
+    return { id, fence };
   }
 
   #parentId(): string {

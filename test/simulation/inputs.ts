@@ -66,7 +66,7 @@ export function drawHabits({ pick, chance }: Random): Habits {
     grouped: pick([0, 0.4, 0.8]),
     keyed: pick([0.05, 0.3]),
     failing: pick([0.1, 1, 1, 4]),
-    families: chance(0.3),
+    families: chance(0.35),
     limited: chance(0.3),
     bulk: chance(0.025),
   };
@@ -291,6 +291,11 @@ export class Inputs {
       case "park":
         return { kind, signal: this.#awaited(), timeout: pick([null, 0, 500, 60_000]) };
     }
+  }
+
+  waitForChildren(): Settlement {
+    const { pick } = this.#random;
+    return { kind: "park", signal: pick(AWAITED), timeout: pick([null, null, 500, 60_000]) };
   }
 
   #awaited(): string {

@@ -277,6 +277,7 @@ class Simulation {
         continue;
       }
       await this.#signalAll();
+      if (round > DRAIN_ROUNDS / 10) await this.#cancelWaitingParents();
       this.#machine.advance(answer<"housekeep">(tend!).next ?? 1);
     }
     const stuck = this.#pending();
@@ -295,6 +296,19 @@ class Simulation {
     await this.#batch(
       signalled.map(({ id, waitsFor }): Op => ({ verb: "signal", id, name: waitsFor!, value: null })),
     );
+  }
+
+  /**
+   * A child that is added to the ordered group of a task that waits for it waits behind that task. Only an operator can
+   * end that. Whether a parent that could continue was woken is checked after every batch: guarantees/families.ts.
+   */
+  async #cancelWaitingParents(): Promise<void> {
+    const lists = NAMES.map((queue): Op => ({ verb: "list", queue, state: "parked", limit: 1_000 }));
+    const parked = this.#model
+      .execute(lists, this.#machine.read())
+      .outcomes.flatMap((outcome) => answer<"list">(outcome).tasks);
+    const waiting = parked.filter(({ waitsFor }) => isChildrenSignal(waitsFor!));
+    if (waiting.length > 0) await this.#batch(waiting.map(({ id }): Op => ({ verb: "cancel", id })));
   }
 
   #pending(): string[] {

@@ -1,4 +1,5 @@
 import {
+  checkOtherGroup,
   checkOwnKeys,
   checkRoomForChildren,
   childKeyTaken,
@@ -23,6 +24,7 @@ export function spawn(model: Model, { id, fence, children }: Verbs["spawn"]["in"
   const known = familyOf(model, id).length;
   checkRoomForChildren(id, known, added.length);
   const tasks = added.map(({ task }) => task);
+  checkOtherGroup(parent, model.policy(parent.queue), tasks);
   checkOwnKeys(tasks);
   for (const task of tasks) if (takenKey(model, task)) throw childKeyTaken(task);
   checkAdds(model, tasks);

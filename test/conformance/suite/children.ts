@@ -241,6 +241,18 @@ export function children(start: Start): void {
       });
     });
 
+    test("a child cannot wait behind its parent in a group that runs in order", async () => {
+      const { port } = await start();
+      const parent = await beginParent(port, { groupKey: "g" });
+      const inGroup = { queue: QUEUE, groupKey: "g" };
+      await refused(() => spawn(port, parent, ["a"], inGroup), "INVALID", "behind its parent");
+      await spawn(port, parent, ["b"], { ...inGroup, groupKey: "h" });
+      await spawn(port, parent, ["c"], { groupKey: "g" });
+      await port.declare(QUEUE, { groups: { concurrency: 2 } });
+      await spawn(port, parent, ["d"], inGroup);
+      expect((await port.children(parent.id)).children).toHaveLength(3);
+    });
+
     test("children take groups, delays and times-to-live as other tasks do", async () => {
       const { port, clock } = await start();
       const parent = await beginParent(port);

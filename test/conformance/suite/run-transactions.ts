@@ -82,6 +82,24 @@ export function runTransactions(start: Start): void {
     });
   });
 
+  test("acking a child in the caller's transaction is refused, and its parent is not", async () => {
+    const { port, begin } = await start();
+    await addOne(port);
+    const parent = await claimOne(port);
+    await port.spawn(parent, [{ name: "a", task: { queue: "parts", data: "1" } }]);
+    const child = await claimOne(port, { queues: ["parts"] });
+    const tx = await begin();
+    const acked = port.settle(child, { kind: "ack", result: null }, { tx });
+    await expect(acked).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining("spawned by another task"),
+    });
+    await port.settle(parent, { kind: "ack", result: null }, { tx });
+    await tx.commit();
+    expect(await stateOf(port, parent.id)).toBe("done");
+    expect(await ack(port, child)).toBe("done");
+  });
+
   test("acking a stage in the caller's transaction is refused", async () => {
     const { port, begin } = await start();
     await port.add([runTask()]);

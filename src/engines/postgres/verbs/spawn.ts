@@ -1,4 +1,5 @@
 import {
+  checkOtherGroup,
   checkOwnKeys,
   checkRoomForChildren,
   childKeyTaken,
@@ -40,6 +41,8 @@ export async function spawn(tx: Tx, { id, fence, children }: Verbs["spawn"]["in"
   const tasks = added.map(({ name, task }, i): ChildTask => {
     return { ...task, childOf: { parent: id, n: last + 1 + i, name } };
   });
+  const { queue, groupKey } = parent;
+  checkOtherGroup({ queue: queue.name, groupKey }, queue.policy, tasks);
   const spawned = await addChildren(tx, parent.seq, tasks);
   for (const [i, { name }] of added.entries())
     keepStep(tx, parent.seq, "child", name, encodeSpawned(spawned[i]!));

@@ -1,4 +1,5 @@
 import {
+  checkOtherGroup,
   checkOwnKeys,
   checkRoomForChildren,
   childKeyTaken,
@@ -35,6 +36,8 @@ export function spawn(tx: Tx, { id, fence, children }: Verbs["spawn"]["in"]): Sp
   const tasks = added.map(({ name, task }, i): ChildTask => {
     return { ...task, childOf: { parent: id, n: last + 1 + i, name } };
   });
+  const { queue, groupKey } = parent;
+  checkOtherGroup({ queue: queue.name, groupKey }, queue.policy, tasks);
   checkOwnKeys(tasks);
   for (const task of tasks)
     if (task.idempotencyKey !== undefined && takenKey(tx, task)) throw childKeyTaken(task);
