@@ -23,9 +23,9 @@ interface Row {
 const TABLE: Record<string, Row> = {
   core: { folders: [], node: false, types: ["@standard-schema/spec"] },
   // Every layer has files that run as a thread or a process.
-  "core/own-files.ts": { folders: ["core"], node: true },
+  "core/process/own-files.ts": { folders: ["core"], node: true },
   // Cron and time zones: producers, brokers and doors check and compute them with the same code.
-  "core/calendar.ts": { folders: [], node: false, packages: ["croner"] },
+  "core/time/calendar.ts": { folders: [], node: false, packages: ["croner"] },
   engine: { folders: ["core"], node: true },
   "engines/*": { folders: ["core", "engine"], node: true },
   "engines/sqlite": { folders: ["core", "engine"], node: true, packages: ["better-sqlite3"] },
@@ -107,7 +107,7 @@ const WEB = {
 };
 
 /** The one that may import package.json, which the build puts into the bundle. */
-const VERSION_FILE = "core/package-version.ts";
+const VERSION_FILE = "core/process/package-version.ts";
 
 /** Files that are left out of the published package, so nothing in it may import them. */
 const UNPUBLISHED = /\.test(-d)?\.ts$/;

@@ -1,5 +1,5 @@
 // First: see the comment in supported-node.ts.
-import "./core/supported-node.ts";
+import "./core/process/supported-node.ts";
 export {
   type AddManyOptions,
   type AddOptions,
@@ -7,12 +7,12 @@ export {
   type PartOptions,
   type SpawnOptions,
 } from "./api/add-options.ts";
-export { type UniqueOptions } from "./core/unique.ts";
+export { type UniqueOptions } from "./core/task/unique.ts";
 export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./api/dead-letters.ts";
 export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/definition.ts";
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
 export { open, type OpenOptions } from "./api/open.ts";
-export type { PostgresPool } from "./core/address.ts";
+export type { PostgresPool } from "./core/process/address.ts";
 export { type PipelineWorker } from "./api/pipeline-worker.ts";
 export { type Pipeline } from "./api/pipeline.ts";
 export {
@@ -61,22 +61,22 @@ export {
   type UpdateOptions,
 } from "./api/task-handle.ts";
 export { type AllChange, type ChangeAllOptions, type MatchOptions } from "./api/change-all.ts";
-export { type BulkProgress } from "./core/change-all.ts";
-export { ChildFailedError, type FailedChild } from "./core/child-failed.ts";
-export { type Clock } from "./core/clock.ts";
-export { Reject, Retry } from "./core/control.ts";
-export { type Duration } from "./core/duration.ts";
-export { type Json } from "./core/json-type.ts";
-export { type Each, each, type EachOptions } from "./core/each.ts";
-export { ClaimLostError, DibsError, type ErrorCode } from "./core/errors.ts";
-export { type DibsEvent } from "./core/events.ts";
-export { type Logger } from "./core/logger.ts";
-export { type GroupPolicyOptions, type QueuePolicy, type QueuePolicyOptions } from "./core/policy.ts";
-export { type RateLimitOptions } from "./core/rate.ts";
-export { type RunPlace, type RunState, type Stage } from "./core/run.ts";
-export { PLANNED_HEADER, SCHEDULE_HEADER } from "./core/schedule.ts";
-export { type AttemptOutcome, type TaskState } from "./core/task.ts";
-export { type WindowOptions } from "./core/window.ts";
+export { type BulkProgress } from "./core/task/change-all.ts";
+export { ChildFailedError, type FailedChild } from "./core/handler/child-failed.ts";
+export { type Clock } from "./core/time/clock.ts";
+export { Reject, Retry } from "./core/handler/control.ts";
+export { type Duration } from "./core/time/duration.ts";
+export { type Json } from "./core/input/json-type.ts";
+export { type Each, each, type EachOptions } from "./core/run/each.ts";
+export { ClaimLostError, DibsError, type ErrorCode } from "./core/errors/errors.ts";
+export { type DibsEvent } from "./core/event/events.ts";
+export { type Logger } from "./core/process/logger.ts";
+export { type GroupPolicyOptions, type QueuePolicy, type QueuePolicyOptions } from "./core/queue/policy.ts";
+export { type RateLimitOptions } from "./core/queue/rate.ts";
+export { type RunPlace, type RunState, type Stage } from "./core/run/run.ts";
+export { PLANNED_HEADER, SCHEDULE_HEADER } from "./core/time/schedule.ts";
+export { type AttemptOutcome, type TaskState } from "./core/task/task.ts";
+export { type WindowOptions } from "./core/queue/window.ts";
 export { type Advice } from "./pools/advise.ts";
 export { type AlertKind, type AlertOptions, type AlertRule } from "./pools/alert-rules.ts";
 export { type Alerts } from "./pools/alerts.ts";

@@ -1,10 +1,10 @@
-import { type Duration, LONGEST_MS, parseDuration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import type { Payload } from "../core/json-type.ts";
-import { checkNames, checkObject } from "../core/options.ts";
-import { show } from "../core/show.ts";
-import type { Headers, NewTask } from "../core/task.ts";
-import { parseUnique, type UniqueOptions } from "../core/unique.ts";
+import { type Duration, LONGEST_MS, parseDuration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import type { Payload } from "../core/input/json-type.ts";
+import { checkNames, checkObject } from "../core/input/options.ts";
+import { show } from "../core/errors/show.ts";
+import type { Headers, NewTask } from "../core/task/task.ts";
+import { parseUnique, type UniqueOptions } from "../core/task/unique.ts";
 
 export interface AddOptions {
   /** Higher first; -1000 to 1000, default 0. */

@@ -1,10 +1,10 @@
-import { type BulkChange, type BulkProgress, changeAll } from "../core/change-all.ts";
-import { invalid } from "../core/errors.ts";
-import { checkBoolean, checkNames, checkNumber, checkObject } from "../core/options.ts";
+import { type BulkChange, type BulkProgress, changeAll } from "../core/task/change-all.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { checkBoolean, checkNames, checkNumber, checkObject } from "../core/input/options.ts";
 import type { Port } from "../core/port.ts";
-import { show } from "../core/show.ts";
-import type { TaskMatch } from "../core/task-match.ts";
-import { END_STATES, type Headers, PENDING_STATES, type TaskState } from "../core/task.ts";
+import { show } from "../core/errors/show.ts";
+import type { TaskMatch } from "../core/task/task-match.ts";
+import { END_STATES, type Headers, PENDING_STATES, type TaskState } from "../core/task/task.ts";
 import { parseUpdate, type UpdateOptions } from "./task-handle.ts";
 
 /** `queue.changeAll()`, and the options that select tasks in it and in `queue.tasks()`. */

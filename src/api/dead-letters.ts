@@ -1,11 +1,11 @@
-import { refuseSurplus } from "../core/arguments.ts";
-import { type Duration, parseDuration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { checkNames, checkNumber, checkObject } from "../core/options.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { checkNames, checkNumber, checkObject } from "../core/input/options.ts";
 import type { Port } from "../core/port.ts";
-import type { Payloads } from "../core/preview.ts";
-import { show } from "../core/show.ts";
-import type { DeadFilter, DeadPattern, PatternKey } from "../core/task.ts";
+import type { Payloads } from "../core/answer/preview.ts";
+import { show } from "../core/errors/show.ts";
+import type { DeadFilter, DeadPattern, PatternKey } from "../core/task/task.ts";
 import { describe, type TaskInfo } from "./task-handle.ts";
 
 /** Selects dead letters. All given fields must match; without fields, all. */

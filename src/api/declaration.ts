@@ -1,4 +1,4 @@
-import { mismatches, type NamedPolicy, type QueuePolicy } from "../core/policy.ts";
+import { mismatches, type NamedPolicy, type QueuePolicy } from "../core/queue/policy.ts";
 
 /**
  * Sends a queue's policy to the store, once per handle, together with the handle's first operation. `Queue` calls it.

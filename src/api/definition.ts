@@ -1,12 +1,12 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { checkCount } from "../core/arguments.ts";
-import { invalid } from "../core/errors.ts";
-import { checkNames } from "../core/options.ts";
-import { encodeJson } from "../core/json.ts";
-import type { Json } from "../core/json-type.ts";
-import { type NamedPolicy, parsePolicy, type QueuePolicyOptions } from "../core/policy.ts";
-import { checkQueueName } from "../core/queue-name.ts";
-import { show } from "../core/show.ts";
+import { checkCount } from "../core/input/arguments.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { checkNames } from "../core/input/options.ts";
+import { encodeJson } from "../core/input/json.ts";
+import type { Json } from "../core/input/json-type.ts";
+import { type NamedPolicy, parsePolicy, type QueuePolicyOptions } from "../core/queue/policy.ts";
+import { checkQueueName } from "../core/queue/queue-name.ts";
+import { show } from "../core/errors/show.ts";
 
 /** A queue's policy, and validators for payloads and results. */
 export interface QueueOptions extends QueuePolicyOptions {

@@ -1,5 +1,5 @@
-import type { Each } from "../core/each.ts";
-import type { Json } from "../core/json-type.ts";
+import type { Each } from "../core/run/each.ts";
+import type { Json } from "../core/input/json-type.ts";
 import type { WorkOptions } from "../worker/options.ts";
 import type { Task } from "../worker/task.ts";
 import type { AddOptions } from "./add-options.ts";

@@ -1,4 +1,4 @@
-import { refuseSurplus } from "../core/arguments.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
 import type { StopOptions } from "../worker/options.ts";
 import type { Worker } from "../worker/worker.ts";
 

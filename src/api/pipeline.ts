@@ -1,11 +1,11 @@
-import { refuseSurplus } from "../core/arguments.ts";
-import { type DibsError, invalid, isDibsError } from "../core/errors.ts";
-import { encodeJson } from "../core/json.ts";
-import type { Json, Payload } from "../core/json-type.ts";
-import type { Logger } from "../core/logger.ts";
-import { checkNames, checkObject } from "../core/options.ts";
-import { DEFAULT_POLICY } from "../core/policy.ts";
-import { checkQueueName } from "../core/queue-name.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import { type DibsError, invalid, isDibsError } from "../core/errors/errors.ts";
+import { encodeJson } from "../core/input/json.ts";
+import type { Json, Payload } from "../core/input/json-type.ts";
+import type { Logger } from "../core/process/logger.ts";
+import { checkNames, checkObject } from "../core/input/options.ts";
+import { DEFAULT_POLICY } from "../core/queue/policy.ts";
+import { checkQueueName } from "../core/queue/queue-name.ts";
 import {
   checkStages,
   type RunPlace,
@@ -13,11 +13,11 @@ import {
   type RunState,
   type Stage,
   stageQueue,
-} from "../core/run.ts";
-import { inputsOf } from "../core/stage-graph.ts";
-import { BY_INPUT, costFrom, withFirstCost } from "../core/stage-cost.ts";
-import { show } from "../core/show.ts";
-import type { NewTask } from "../core/task.ts";
+} from "../core/run/run.ts";
+import { inputsOf } from "../core/run/stage-graph.ts";
+import { BY_INPUT, costFrom, withFirstCost } from "../core/run/stage-cost.ts";
+import { show } from "../core/errors/show.ts";
+import type { NewTask } from "../core/task/task.ts";
 import type { AddTarget } from "../worker/claim.ts";
 import { resolveWork, type WorkOptions } from "../worker/options.ts";
 import type { Handler, Task } from "../worker/task.ts";

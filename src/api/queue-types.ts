@@ -1,5 +1,5 @@
-import type { Duration } from "../core/duration.ts";
-import type { HeldBack, QueueStats as StoredStats } from "../core/task.ts";
+import type { Duration } from "../core/time/duration.ts";
+import type { HeldBack, QueueStats as StoredStats } from "../core/task/task.ts";
 import type { Advice } from "../pools/advise.ts";
 import type { WorkOptions } from "../worker/options.ts";
 import type { Verdict } from "../worker/verify.ts";

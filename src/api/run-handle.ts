@@ -1,9 +1,9 @@
-import { refuseSurplus } from "../core/arguments.ts";
-import { encodeJson } from "../core/json.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import { encodeJson } from "../core/input/json.ts";
 import type { Port } from "../core/port.ts";
-import type { RunPart, RunRecord, RunState, Stage } from "../core/run.ts";
-import { stagesBefore } from "../core/stage-graph.ts";
-import { isEnd } from "../core/task.ts";
+import type { RunPart, RunRecord, RunState, Stage } from "../core/run/run.ts";
+import { stagesBefore } from "../core/run/stage-graph.ts";
+import { isEnd } from "../core/task/task.ts";
 import { parseWait, runResultOf, type WaitOptions } from "./task-handle.ts";
 
 /** A run of a pipeline, for its producer or any caller that has its id. */

@@ -1,8 +1,8 @@
-import { refuseSurplus } from "../core/arguments.ts";
-import type { Duration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import type { Payload } from "../core/json-type.ts";
-import { checkNames, checkObject } from "../core/options.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import type { Duration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import type { Payload } from "../core/input/json-type.ts";
+import { checkNames, checkObject } from "../core/input/options.ts";
 import type { Port } from "../core/port.ts";
 import {
   checkScheduleName,
@@ -11,8 +11,8 @@ import {
   type ScheduleDefinition,
   type ScheduledTask,
   type ScheduleRecord,
-} from "../core/schedule.ts";
-import { show } from "../core/show.ts";
+} from "../core/time/schedule.ts";
+import { show } from "../core/errors/show.ts";
 import type { AddTarget } from "../worker/claim.ts";
 import { type AddOptions, parseAddOptions, type PartOptions } from "./add-options.ts";
 import { checkDefinition, type QueueDefinition } from "./definition.ts";

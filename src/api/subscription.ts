@@ -1,8 +1,8 @@
-import type { Json } from "../core/json-type.ts";
-import { checkNames, checkObject } from "../core/options.ts";
-import { DEFAULT_POLICY, type QueuePolicyOptions } from "../core/policy.ts";
-import type { SubscriptionRecord } from "../core/task.ts";
-import { subscriptionQueue } from "../core/topic.ts";
+import type { Json } from "../core/input/json-type.ts";
+import { checkNames, checkObject } from "../core/input/options.ts";
+import { DEFAULT_POLICY, type QueuePolicyOptions } from "../core/queue/policy.ts";
+import type { SubscriptionRecord } from "../core/task/task.ts";
+import { subscriptionQueue } from "../core/topic/topic.ts";
 import type { WorkOptions } from "../worker/options.ts";
 import type { QueueOptions } from "./definition.ts";
 import { type Owner, Queue } from "./queue.ts";

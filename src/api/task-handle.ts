@@ -1,11 +1,11 @@
-import { refuseSurplus } from "../core/arguments.ts";
-import { type Duration, parseDuration } from "../core/duration.ts";
-import type { ChildRecord } from "../core/children.ts";
-import type { LogLine } from "../core/attempt-log.ts";
-import { DibsError, isDibsError } from "../core/errors.ts";
-import { decodeBody, encodeJson } from "../core/json.ts";
-import type { TaskChange } from "../core/change.ts";
-import { checkNames, checkObject } from "../core/options.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
+import type { ChildRecord } from "../core/handler/children.ts";
+import type { LogLine } from "../core/handler/attempt-log.ts";
+import { DibsError, isDibsError } from "../core/errors/errors.ts";
+import { decodeBody, encodeJson } from "../core/input/json.ts";
+import type { TaskChange } from "../core/task/change.ts";
+import { checkNames, checkObject } from "../core/input/options.ts";
 import type { Port } from "../core/port.ts";
 import {
   type Attempt,
@@ -14,7 +14,7 @@ import {
   type TaskEnd,
   type TaskRecord,
   type TaskState,
-} from "../core/task.ts";
+} from "../core/task/task.ts";
 import { parseDelay } from "./add-options.ts";
 
 /** How to wait for a result. */

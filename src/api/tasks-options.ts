@@ -1,8 +1,8 @@
-import { invalid } from "../core/errors.ts";
-import { checkNames, checkNumber, checkObject } from "../core/options.ts";
-import type { ListQuery } from "../core/page.ts";
-import type { Payloads } from "../core/preview.ts";
-import type { TaskState } from "../core/task.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { checkNames, checkNumber, checkObject } from "../core/input/options.ts";
+import type { ListQuery } from "../core/answer/page.ts";
+import type { Payloads } from "../core/answer/preview.ts";
+import type { TaskState } from "../core/task/task.ts";
 import { checkState, MATCH_NAMES, type MatchOptions, parseMatch } from "./change-all.ts";
 import type { TaskInfo } from "./task-handle.ts";
 

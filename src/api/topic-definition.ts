@@ -1,8 +1,8 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { checkCount } from "../core/arguments.ts";
-import type { Json } from "../core/json-type.ts";
-import { checkNames, checkObject } from "../core/options.ts";
-import { checkTopic } from "../core/topic.ts";
+import { checkCount } from "../core/input/arguments.ts";
+import type { Json } from "../core/input/json-type.ts";
+import { checkNames, checkObject } from "../core/input/options.ts";
+import { checkTopic } from "../core/topic/topic.ts";
 import { splitOptions } from "./definition.ts";
 
 export interface TopicOptions {

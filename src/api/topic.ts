@@ -1,13 +1,13 @@
-import { refuseSurplus } from "../core/arguments.ts";
-import type { Json, Payload } from "../core/json-type.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import type { Json, Payload } from "../core/input/json-type.ts";
 import type { Port } from "../core/port.ts";
-import type { AddedTask, NewMessage } from "../core/task.ts";
-import { checkTopic } from "../core/topic.ts";
+import type { AddedTask, NewMessage } from "../core/task/task.ts";
+import { checkTopic } from "../core/topic/topic.ts";
 import type { PublishTarget } from "../worker/claim.ts";
 import { resolveWork } from "../worker/options.ts";
 import type { Handler } from "../worker/task.ts";
 import type { Worker } from "../worker/worker.ts";
-import { invalid } from "../core/errors.ts";
+import { invalid } from "../core/errors/errors.ts";
 import { type AddOptions, parseAddOptions, type PartOptions, refuseTx, TX_OF_ACK } from "./add-options.ts";
 import { type Encode, splitOptions } from "./definition.ts";
 import { checkHandler, type Owner } from "./queue.ts";

@@ -1,9 +1,9 @@
 import type * as OpenTelemetry from "@opentelemetry/api";
 import type { Context, Span } from "@opentelemetry/api";
-import { LIMITS } from "../core/limits.ts";
-import { requireHere } from "../core/own-files.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { requireHere } from "../core/process/own-files.ts";
 import type { Port } from "../core/port.ts";
-import type { AddedTask, Headers } from "../core/task.ts";
+import type { AddedTask, Headers } from "../core/task/task.ts";
 
 /** Spans for OpenTelemetry: open() wraps its port, and workers wrap their handlers. The server uses tracePort too. */
 

@@ -1,7 +1,7 @@
 import type { TransactionOptions } from "../core/port.ts";
-import type { AddedTask, Addition, NewTask } from "../core/task.ts";
-import { withStoredKey } from "../core/unique.ts";
-import { checkTasks } from "../core/additions.ts";
+import type { AddedTask, Addition, NewTask } from "../core/task/task.ts";
+import { withStoredKey } from "../core/task/unique.ts";
+import { checkTasks } from "../core/task/additions.ts";
 import type { Context } from "./context.ts";
 
 /** Not async: that would cost a promise per task. */

@@ -1,11 +1,11 @@
-import type { TaskChange } from "../core/change.ts";
-import { LONGEST_MS } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { LIMITS } from "../core/limits.ts";
-import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
+import type { TaskChange } from "../core/task/change.ts";
+import { LONGEST_MS } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "../core/input/options.ts";
 import type { ChangeOutcome } from "../core/port.ts";
-import { show } from "../core/show.ts";
-import { checkBody } from "../core/additions.ts";
+import { show } from "../core/errors/show.ts";
+import { checkBody } from "../core/task/additions.ts";
 import { checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
 

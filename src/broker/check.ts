@@ -1,17 +1,17 @@
-import { checkBody } from "../core/additions.ts";
-import { DibsError, invalid } from "../core/errors.ts";
-import { byteLength, isLarger, LIMITS } from "../core/limits.ts";
-import { checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
-import { LONGEST_MS } from "../core/duration.ts";
-import { show } from "../core/show.ts";
-import { isTaskId } from "../core/task-id.ts";
-import type { PageQuery } from "../core/page.ts";
+import { checkBody } from "../core/task/additions.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
+import { byteLength, isLarger, LIMITS } from "../core/input/limits.ts";
+import { checkNames, checkNumber, checkObject, checkText } from "../core/input/options.ts";
+import { LONGEST_MS } from "../core/time/duration.ts";
+import { show } from "../core/errors/show.ts";
+import { isTaskId } from "../core/task/task-id.ts";
+import type { PageQuery } from "../core/answer/page.ts";
 import type { PageRequest } from "../engine/engine.ts";
-import type { Body, ClaimRef, DeadFilter, PatternKey, TaskError } from "../core/task.ts";
+import type { Body, ClaimRef, DeadFilter, PatternKey, TaskError } from "../core/task/task.ts";
 
 /**
  * Checks of the values that every door and the library pass, made once here before anything reaches an engine. Those of
- * new tasks are in core/additions.ts.
+ * new tasks are in core/task/additions.ts.
  */
 
 export function checkStepValue(value: Body | null, what: string): void {

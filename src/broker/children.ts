@@ -1,9 +1,9 @@
-import { checkChildren } from "../core/additions.ts";
-import { checkSameQueue, type NewChild, shownName, type SpawnedTask } from "../core/children.ts";
-import { LIMITS } from "../core/limits.ts";
-import { checkBoolean, checkNames, checkNumber } from "../core/options.ts";
+import { checkChildren } from "../core/task/additions.ts";
+import { checkSameQueue, type NewChild, shownName, type SpawnedTask } from "../core/handler/children.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { checkBoolean, checkNames, checkNumber } from "../core/input/options.ts";
 import type { ChildrenPage, ChildrenQuery } from "../core/port.ts";
-import type { ClaimRef } from "../core/task.ts";
+import type { ClaimRef } from "../core/task/task.ts";
 import { expectTasks } from "./add.ts";
 import { checkClaim, checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";

@@ -1,10 +1,10 @@
-import { LONGEST_MS } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { LIMITS } from "../core/limits.ts";
-import { checkNumber, checkText } from "../core/options.ts";
-import type { ClaimStatus } from "../core/claim-call.ts";
-import { show } from "../core/show.ts";
-import type { Body, ClaimRef } from "../core/task.ts";
+import { LONGEST_MS } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { checkNumber, checkText } from "../core/input/options.ts";
+import type { ClaimStatus } from "../core/task/claim-call.ts";
+import { show } from "../core/errors/show.ts";
+import type { Body, ClaimRef } from "../core/task/task.ts";
 import { checkClaim, checkStepValue } from "./check.ts";
 import type { Context } from "./context.ts";
 

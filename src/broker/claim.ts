@@ -1,9 +1,9 @@
-import { LONGEST_MS } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { LIMITS } from "../core/limits.ts";
-import { checkNumber, checkText } from "../core/options.ts";
-import type { ClaimResult, ClaimCall } from "../core/claim-call.ts";
-import { checkQueueName } from "../core/queue-name.ts";
+import { LONGEST_MS } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { checkNumber, checkText } from "../core/input/options.ts";
+import type { ClaimResult, ClaimCall } from "../core/task/claim-call.ts";
+import { checkQueueName } from "../core/queue/queue-name.ts";
 import type { Context } from "./context.ts";
 import type { WaitingLine } from "./waiting-line.ts";
 

@@ -1,6 +1,6 @@
-import type { Clock } from "../core/clock.ts";
-import type { KeepAlive } from "../core/keep-alive.ts";
-import type { QueuePolicy } from "../core/policy.ts";
+import type { Clock } from "../core/time/clock.ts";
+import type { KeepAlive } from "../core/process/keep-alive.ts";
+import type { QueuePolicy } from "../core/queue/policy.ts";
 import type { Op, VerbName, Verbs, TransactionVerb } from "../engine/engine.ts";
 import type { Housekeeper } from "./housekeeping/housekeeper.ts";
 

@@ -1,8 +1,8 @@
-import { invalid } from "../core/errors.ts";
-import { checkText } from "../core/options.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { checkText } from "../core/input/options.ts";
 import type { Documents, DoorKind } from "../core/port.ts";
-import type { Paged } from "../core/page.ts";
-import { show } from "../core/show.ts";
+import type { Paged } from "../core/answer/page.ts";
+import { show } from "../core/errors/show.ts";
 import type { PageRequest } from "../engine/engine.ts";
 import type { StoredDocument } from "../engine/documents.ts";
 import { checkPage } from "./check.ts";

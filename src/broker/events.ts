@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { startTimer } from "../core/clock.ts";
-import { EventPage } from "../core/event-page.ts";
-import { gapText, spanOfAll, timeOf } from "../core/event-text.ts";
+import { startTimer } from "../core/time/clock.ts";
+import { EventPage } from "../core/event/event-page.ts";
+import { gapText, spanOfAll, timeOf } from "../core/event/event-text.ts";
 import { BOUNDS } from "../engine/bounds.ts";
 import type { EventWakeup } from "./event-wakeup.ts";
 import type { Context } from "./context.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../core/clock.ts";
+import type { Clock } from "../core/time/clock.ts";
 import type { Engine, Op, Outcomes } from "../engine/engine.ts";
 
 /**

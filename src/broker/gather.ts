@@ -1,6 +1,6 @@
 import type { Commit } from "../core/commit.ts";
-import { DibsError, errorFrom } from "../core/errors.ts";
-import { markStoreFault } from "../core/store-fault.ts";
+import { DibsError, errorFrom } from "../core/errors/errors.ts";
+import { markStoreFault } from "../core/errors/store-fault.ts";
 import { BOUNDS } from "../engine/bounds.ts";
 import { type Engine, type Op, READING_VERBS, type VerbName, type Verbs } from "../engine/engine.ts";
 

@@ -1,15 +1,15 @@
-import { sizeOfTask } from "../core/answer-size.ts";
-import { invalid } from "../core/errors.ts";
-import { LIMITS } from "../core/limits.ts";
-import { checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
-import type { ListQuery, Page } from "../core/page.ts";
-import { checkQueueName } from "../core/queue-name.ts";
-import { show } from "../core/show.ts";
-import type { TaskMatch } from "../core/task-match.ts";
-import { END_STATES, PENDING_STATES, type TaskRecord, type TaskState } from "../core/task.ts";
+import { sizeOfTask } from "../core/answer/answer-size.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { checkNames, checkNumber, checkObject, checkText } from "../core/input/options.ts";
+import type { ListQuery, Page } from "../core/answer/page.ts";
+import { checkQueueName } from "../core/queue/queue-name.ts";
+import { show } from "../core/errors/show.ts";
+import type { TaskMatch } from "../core/task/task-match.ts";
+import { END_STATES, PENDING_STATES, type TaskRecord, type TaskState } from "../core/task/task.ts";
 import { BOUNDS } from "../engine/bounds.ts";
 import type { ListRequest } from "../engine/engine.ts";
-import { checkHeaders } from "../core/additions.ts";
+import { checkHeaders } from "../core/task/additions.ts";
 import { checkFilter } from "./check.ts";
 import type { Context } from "./context.ts";
 

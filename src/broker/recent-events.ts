@@ -1,6 +1,6 @@
-import { EventPage } from "../core/event-page.ts";
-import { isImportant } from "../core/events.ts";
-import { gapText, spanOf, spanOfAll, timeOf, typeOf } from "../core/event-text.ts";
+import { EventPage } from "../core/event/event-page.ts";
+import { isImportant } from "../core/event/events.ts";
+import { gapText, spanOf, spanOfAll, timeOf, typeOf } from "../core/event/event-text.ts";
 
 /** The events of one answer of the store. Where numbers are missing, a gap event stands in their place. */
 interface Segment {

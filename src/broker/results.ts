@@ -1,10 +1,10 @@
-import type { Clock } from "../core/clock.ts";
-import { parseDuration } from "../core/duration.ts";
-import { DibsError, isDibsError } from "../core/errors.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { parseDuration } from "../core/time/duration.ts";
+import { DibsError, isDibsError } from "../core/errors/errors.ts";
 import { StillPending, type WaitOptions } from "../core/port.ts";
-import type { RunState } from "../core/run.ts";
-import { taskNotFound } from "../core/task-not-found.ts";
-import { END_STATES, type TaskEnd, type TaskState } from "../core/task.ts";
+import type { RunState } from "../core/run/run.ts";
+import { taskNotFound } from "../core/errors/task-not-found.ts";
+import { END_STATES, type TaskEnd, type TaskState } from "../core/task/task.ts";
 import type { Verbs } from "../engine/engine.ts";
 import { checkTaskId } from "./check.ts";
 

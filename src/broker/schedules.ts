@@ -1,10 +1,10 @@
-import type { ScheduleEventType } from "../core/events.ts";
-import { invalid } from "../core/errors.ts";
-import { byteLength, LIMITS } from "../core/limits.ts";
-import { checkNames, checkObject } from "../core/options.ts";
-import type { DeclareOutcome } from "../core/policy.ts";
+import type { ScheduleEventType } from "../core/event/events.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { byteLength, LIMITS } from "../core/input/limits.ts";
+import { checkNames, checkObject } from "../core/input/options.ts";
+import type { DeclareOutcome } from "../core/queue/policy.ts";
 import type { GuardedChange } from "../core/port.ts";
-import type { Paged, PageQuery } from "../core/page.ts";
+import type { Paged, PageQuery } from "../core/answer/page.ts";
 import {
   checkScheduleName,
   define,
@@ -16,11 +16,11 @@ import {
   type ScheduleRecord,
   type ScheduleState,
   taskAt,
-} from "../core/schedule.ts";
-import { show } from "../core/show.ts";
-import type { AddedTask, NewTask } from "../core/task.ts";
+} from "../core/time/schedule.ts";
+import { show } from "../core/errors/show.ts";
+import type { AddedTask, NewTask } from "../core/task/task.ts";
 import { add } from "./add.ts";
-import { checkTasks } from "../core/additions.ts";
+import { checkTasks } from "../core/task/additions.ts";
 import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 import { findDocument, listDocuments } from "./documents.ts";

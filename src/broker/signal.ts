@@ -1,7 +1,7 @@
-import { invalid } from "../core/errors.ts";
-import { show } from "../core/show.ts";
-import { checkSignalName } from "../core/signal-name.ts";
-import type { Body } from "../core/task.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
+import { checkSignalName } from "../core/handler/signal-name.ts";
+import type { Body } from "../core/task/task.ts";
 import { checkStepValue, checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
 

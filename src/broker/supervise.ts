@@ -1,10 +1,10 @@
-import { invalid } from "../core/errors.ts";
-import { byteLength, LIMITS } from "../core/limits.ts";
-import { checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { byteLength, LIMITS } from "../core/input/limits.ts";
+import { checkNames, checkNumber, checkObject, checkText } from "../core/input/options.ts";
 import type { GuardedChange } from "../core/port.ts";
-import type { Paged, PageQuery } from "../core/page.ts";
-import { checkQueueName } from "../core/queue-name.ts";
-import { show } from "../core/show.ts";
+import type { Paged, PageQuery } from "../core/answer/page.ts";
+import { checkQueueName } from "../core/queue/queue-name.ts";
+import { show } from "../core/errors/show.ts";
 import {
   type NewEntry,
   STORED_ENTRIES,

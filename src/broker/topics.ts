@@ -1,10 +1,10 @@
-import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
+import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/queue/policy.ts";
 import type { DeclareOptions, TransactionOptions } from "../core/port.ts";
-import type { Paged, PageQuery } from "../core/page.ts";
-import type { AddedTask, NewMessage, SubscriptionRecord } from "../core/task.ts";
-import { checkTopic, subscriptionQueue } from "../core/topic.ts";
+import type { Paged, PageQuery } from "../core/answer/page.ts";
+import type { AddedTask, NewMessage, SubscriptionRecord } from "../core/task/task.ts";
+import { checkTopic, subscriptionQueue } from "../core/topic/topic.ts";
 import { expectTasks } from "./add.ts";
-import { checkMessage } from "../core/additions.ts";
+import { checkMessage } from "../core/task/additions.ts";
 import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 import { declareQueue, drop } from "./queues.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../core/clock.ts";
-import type { ClaimCall } from "../core/claim-call.ts";
+import type { Clock } from "../core/time/clock.ts";
+import type { ClaimCall } from "../core/task/claim-call.ts";
 import type { ClaimOutcome, ClaimRequest } from "../engine/claim-request.ts";
 import type { Op } from "../engine/engine.ts";
 import type { RetriedClaim } from "../engine/hint.ts";

@@ -1,6 +1,6 @@
 import type { Command, Option } from "commander";
 import type { Dibs } from "../api/dibs.ts";
-import { everyItem } from "../core/every-item.ts";
+import { everyItem } from "../core/answer/every-item.ts";
 import { loadVerb, VERBS } from "./verbs.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { invalid } from "../core/errors.ts";
-import { escapeControls } from "../core/show.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { escapeControls } from "../core/errors/show.ts";
 import { ShellError } from "./exit.ts";
 import { say } from "./output.ts";
 

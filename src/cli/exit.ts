@@ -1,4 +1,4 @@
-import { isDibsError } from "../core/errors.ts";
+import { isDibsError } from "../core/errors/errors.ts";
 
 /** Exit codes for calling programs. Documented in docs/reference/shell.md. */
 export const EXIT = {

@@ -1,4 +1,4 @@
-import { escapeControls } from "../core/show.ts";
+import { escapeControls } from "../core/errors/show.ts";
 import { type Colour, paint } from "./output.ts";
 
 /** What `show` prints for people: a name and a value per line. A value that is undefined or empty is left out. */

@@ -6,7 +6,7 @@ import { EXIT } from "./exit.ts";
  * end the process with a stack trace.
  */
 try {
-  await import("../core/supported-node.ts");
+  await import("../core/process/supported-node.ts");
 } catch (error) {
   process.stderr.write(`dibs: ${(error as Error).message}\n`);
   process.exit(EXIT.failed);

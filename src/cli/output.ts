@@ -1,4 +1,4 @@
-import { escapeControls } from "../core/show.ts";
+import { escapeControls } from "../core/errors/show.ts";
 
 /**
  * How commands write: data to standard output, messages to standard error. Text from payloads, names and errors may

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
-import type { Duration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { show } from "../core/show.ts";
+import type { Duration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 import { POLICY_OPTIONS, type PoolPolicyOptions } from "../pools/policy.ts";
 import { choiceOption, duration, oneOf, wholeNumber } from "./values.ts";
 import { didYouMean } from "./nearest.ts";

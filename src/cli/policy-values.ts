@@ -1,11 +1,11 @@
-import { invalid } from "../core/errors.ts";
+import { invalid } from "../core/errors/errors.ts";
 import {
   DEFAULT_POLICY,
   type QueuePolicy,
   type QueuePolicyOptions,
   UNLIMITED_ATTEMPTS,
-} from "../core/policy.ts";
-import { show } from "../core/show.ts";
+} from "../core/queue/policy.ts";
+import { show } from "../core/errors/show.ts";
 import { formatDuration } from "./human.ts";
 import { didYouMean } from "./nearest.ts";
 

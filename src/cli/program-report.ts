@@ -1,4 +1,4 @@
-import { showAttempt } from "../core/retry.ts";
+import { showAttempt } from "../core/task/retry.ts";
 import { StringDecoder } from "node:string_decoder";
 import type { Ended } from "../programs/launch.ts";
 import { PROGRAM_EXIT, reasonOf } from "../programs/outcome.ts";

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { Command } from "commander";
-import { invalid } from "../core/errors.ts";
+import { invalid } from "../core/errors/errors.ts";
 import { callSocket } from "../programs/call-socket.ts";
 import { findProgram } from "../programs/find-program.ts";
 import { OUTPUT_BYTES } from "../programs/launch.ts";

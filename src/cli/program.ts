@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { VERSION } from "../core/package-version.ts";
+import { VERSION } from "../core/process/package-version.ts";
 import { describeExits } from "./exit.ts";
 import { runCommand } from "./run.ts";
 import { loadVerb, VERBS } from "./verbs.ts";

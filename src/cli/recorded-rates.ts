@@ -1,8 +1,8 @@
 import { createReadStream } from "node:fs";
 import type { Dibs } from "../api/dibs.ts";
-import { FLOW_SLOT_MS } from "../core/flow.ts";
-import { invalid } from "../core/errors.ts";
-import { show } from "../core/show.ts";
+import { FLOW_SLOT_MS } from "../core/queue/flow.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 import type { Load } from "../pools/load.ts";
 import { aborted, onInterrupt } from "./interrupt.ts";
 import { lineGroups } from "./lines.ts";

@@ -1,5 +1,5 @@
 import { type Command, CommanderError } from "commander";
-import { withoutSecrets } from "../core/address.ts";
+import { withoutSecrets } from "../core/process/address.ts";
 import { EXIT, exitCodeOf } from "./exit.ts";
 import { formatDuration } from "./human.ts";
 import { didYouMean } from "./nearest.ts";

@@ -1,10 +1,10 @@
 import type { Dibs } from "../api/dibs.ts";
 import { describe, type TaskInfo } from "../api/task-handle.ts";
-import { invalid } from "../core/errors.ts";
-import type { Payloads } from "../core/preview.ts";
-import { show } from "../core/show.ts";
-import type { Headers, TaskState } from "../core/task.ts";
-import type { ListQuery } from "../core/page.ts";
+import { invalid } from "../core/errors/errors.ts";
+import type { Payloads } from "../core/answer/preview.ts";
+import { show } from "../core/errors/show.ts";
+import type { Headers, TaskState } from "../core/task/task.ts";
+import type { ListQuery } from "../core/answer/page.ts";
 
 /**
  * `dibs tasks`: a page of the tasks of a queue in several states that match what is searched for. The store lists the

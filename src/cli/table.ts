@@ -1,4 +1,4 @@
-import { escapeControls } from "../core/show.ts";
+import { escapeControls } from "../core/errors/show.ts";
 import { type Colour, paint } from "./output.ts";
 import { clipTo, widthOf } from "./width.ts";
 

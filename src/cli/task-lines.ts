@@ -1,4 +1,4 @@
-import { showAttempt } from "../core/retry.ts";
+import { showAttempt } from "../core/task/retry.ts";
 import type { Dibs } from "../api/dibs.ts";
 import type { AttemptInfo, ChildInfo, TaskInfo } from "../api/task-handle.ts";
 import { formatBody, printFields, printHeading } from "./fields.ts";

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from "node:v8";
-import { invalid } from "../core/errors.ts";
-import type { StoreRecord } from "../core/record.ts";
-import { parseRecord } from "../core/record-lines.ts";
+import { invalid } from "../core/errors/errors.ts";
+import type { StoreRecord } from "../core/record/record.ts";
+import { parseRecord } from "../core/record/record-lines.ts";
 import { Pages } from "../engine/pages.ts";
 import { closedError, isClosed, type TransferStore } from "../engine/transfer.ts";
 import { openTransfer, type OpenOptions } from "../transfer/open.ts";

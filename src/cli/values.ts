@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { parseDuration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { show } from "../core/show.ts";
+import { parseDuration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 import { didYouMean } from "./nearest.ts";
 
 /** Values of arguments and flags: each is checked before a command opens a store. */

@@ -1,6 +1,6 @@
-import type { Clock } from "../core/clock.ts";
-import { DibsError, type ErrorData, errorFrom } from "../core/errors.ts";
-import { KeepAlive } from "../core/keep-alive.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { DibsError, type ErrorData, errorFrom } from "../core/errors/errors.ts";
+import { KeepAlive } from "../core/process/keep-alive.ts";
 import { encode } from "../protocol/codec.ts";
 import { VERBS, type WireVerb } from "../protocol/verbs.ts";
 import type { Link } from "./link.ts";

@@ -1,6 +1,6 @@
 import { WebSocket } from "ws";
-import { startTimer } from "../core/clock.ts";
-import { DibsError, type ErrorData, errorFrom, isDibsError } from "../core/errors.ts";
+import { startTimer } from "../core/time/clock.ts";
+import { DibsError, type ErrorData, errorFrom, isDibsError } from "../core/errors/errors.ts";
 import { decode, encode } from "../protocol/codec.ts";
 import { type Hello, PATH, type Refusal, VERSION, type Welcome } from "../protocol/messages.ts";
 

@@ -1,7 +1,7 @@
-import type { Clock } from "../core/clock.ts";
-import type { DibsError } from "../core/errors.ts";
-import { EventPage } from "../core/event-page.ts";
-import type { DibsEvent } from "../core/events.ts";
+import type { Clock } from "../core/time/clock.ts";
+import type { DibsError } from "../core/errors/errors.ts";
+import { EventPage } from "../core/event/event-page.ts";
+import type { DibsEvent } from "../core/event/events.ts";
 import { encode } from "../protocol/codec.ts";
 
 /** Sends an item if there is a connection. */

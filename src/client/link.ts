@@ -1,7 +1,7 @@
 import type { WebSocket } from "ws";
-import type { Clock } from "../core/clock.ts";
-import { type DibsError, isDibsError } from "../core/errors.ts";
-import type { Logger } from "../core/logger.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { type DibsError, isDibsError } from "../core/errors/errors.ts";
+import type { Logger } from "../core/process/logger.ts";
 import { decode } from "../protocol/codec.ts";
 import type { Welcome } from "../protocol/messages.ts";
 import { isFrame, Stream } from "../protocol/stream.ts";

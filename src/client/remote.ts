@@ -1,10 +1,10 @@
-import type { Clock } from "../core/clock.ts";
-import { DibsError, errorFrom } from "../core/errors.ts";
-import { KeepAlive } from "../core/keep-alive.ts";
-import type { Logger } from "../core/logger.ts";
-import type { ClaimNotice, ClaimResult, ClaimCall, SettleRef, SettleCall } from "../core/claim-call.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { DibsError, errorFrom } from "../core/errors/errors.ts";
+import { KeepAlive } from "../core/process/keep-alive.ts";
+import type { Logger } from "../core/process/logger.ts";
+import type { ClaimNotice, ClaimResult, ClaimCall, SettleRef, SettleCall } from "../core/task/claim-call.ts";
 import type { Port } from "../core/port.ts";
-import type { ClaimedTask, TaskState, WorkerInfo } from "../core/task.ts";
+import type { ClaimedTask, TaskState, WorkerInfo } from "../core/task/task.ts";
 import { encode } from "../protocol/codec.ts";
 import { VERBS, type WireVerb } from "../protocol/verbs.ts";
 import { Calls } from "./calls.ts";

@@ -1,7 +1,7 @@
-import type { Clock } from "../core/clock.ts";
-import { DEFAULT_POLICY } from "../core/policy.ts";
-import type { ClaimNotice } from "../core/claim-call.ts";
-import type { ClaimRef } from "../core/task.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { DEFAULT_POLICY } from "../core/queue/policy.ts";
+import type { ClaimNotice } from "../core/task/claim-call.ts";
+import type { ClaimRef } from "../core/task/task.ts";
 
 interface Session {
   /** The session's current number in the store. The worker keeps using the number that it got first. */

@@ -1,8 +1,8 @@
-import { type DibsError, isDibsError } from "../core/errors.ts";
+import { type DibsError, isDibsError } from "../core/errors/errors.ts";
 import type { Port } from "../core/port.ts";
-import type { SettleRef, SettleCall } from "../core/claim-call.ts";
-import type { AttemptOutcome, TaskState } from "../core/task.ts";
-import type { Verified } from "../core/verification.ts";
+import type { SettleRef, SettleCall } from "../core/task/claim-call.ts";
+import type { AttemptOutcome, TaskState } from "../core/task/task.ts";
+import type { Verified } from "../core/handler/verification.ts";
 
 /**
  * The ledger outcomes of a claim that this settlement ended. A cancelled task ends cancelled, whatever the settlement.

@@ -1,4 +1,4 @@
-import type { TaskChange } from "./change.ts";
+import type { TaskChange } from "./task/change.ts";
 import type {
   ClaimCall,
   ClaimNotice,
@@ -6,11 +6,11 @@ import type {
   ClaimStatus,
   SettleCall,
   SettleRef,
-} from "./claim-call.ts";
-import type { ChildEnd, ChildRecord, NewChild, SpawnedTask } from "./children.ts";
-import type { Clock } from "./clock.ts";
-import { DibsError } from "./errors.ts";
-import type { EventPage } from "./event-page.ts";
+} from "./task/claim-call.ts";
+import type { ChildEnd, ChildRecord, NewChild, SpawnedTask } from "./handler/children.ts";
+import type { Clock } from "./time/clock.ts";
+import { DibsError } from "./errors/errors.ts";
+import type { EventPage } from "./event/event-page.ts";
 import type {
   ListQuery,
   Page,
@@ -22,10 +22,10 @@ import type {
   RunPage,
   RunsPage,
   RunsQuery,
-} from "./page.ts";
-import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "./policy.ts";
-import type { RunState, Stage } from "./run.ts";
-import type { ScheduleDefinition, ScheduleRecord } from "./schedule.ts";
+} from "./answer/page.ts";
+import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "./queue/policy.ts";
+import type { RunState, Stage } from "./run/run.ts";
+import type { ScheduleDefinition, ScheduleRecord } from "./time/schedule.ts";
 import type {
   SuperviseCall,
   SupervisedKind,
@@ -51,8 +51,8 @@ import type {
   TaskState,
   WorkerInfo,
   WorkerRecord,
-} from "./task.ts";
-import type { Verified } from "./verification.ts";
+} from "./task/task.ts";
+import type { Verified } from "./handler/verification.ts";
 
 /**
  * The interface under handles and workers: the broker in this process, or a client of a server. Implementations check

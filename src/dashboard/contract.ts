@@ -1,5 +1,5 @@
-import type { QueuePolicy } from "../core/policy.ts";
-import type { DeadPattern, TaskRecord, TaskState } from "../core/task.ts";
+import type { QueuePolicy } from "../core/queue/policy.ts";
+import type { DeadPattern, TaskRecord, TaskState } from "../core/task/task.ts";
 import type { AlertKind } from "../pools/alert-rules.ts";
 
 /**

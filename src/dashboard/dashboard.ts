@@ -1,4 +1,4 @@
-import type { Logger } from "../core/logger.ts";
+import type { Logger } from "../core/process/logger.ts";
 import type { Port } from "../core/port.ts";
 import { AuditTrail } from "./audit-trail.ts";
 import type { Me } from "./contract.ts";

@@ -1,6 +1,6 @@
 import type { Port } from "../core/port.ts";
-import type { PatternKey } from "../core/task.ts";
-import { everyItem } from "../core/every-item.ts";
+import type { PatternKey } from "../core/task/task.ts";
+import { everyItem } from "../core/answer/every-item.ts";
 import type { DeadOverview } from "./contract.ts";
 
 /** Queues whose dead letters are grouped, and groups of each. */

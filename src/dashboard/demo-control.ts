@@ -1,4 +1,4 @@
-import { DibsError, invalid } from "../core/errors.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
 import type { Demo, DemoChange } from "./contract.ts";
 
 /** What src/demo gives: `startDemo` and the running demo. Injected, because only a server can have one. */

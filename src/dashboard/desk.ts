@@ -1,8 +1,8 @@
-import { DibsError } from "../core/errors.ts";
-import type { NamedPolicy } from "../core/policy.ts";
+import { DibsError } from "../core/errors/errors.ts";
+import type { NamedPolicy } from "../core/queue/policy.ts";
 import type { Port } from "../core/port.ts";
-import { show } from "../core/show.ts";
-import type { PatternKey } from "../core/task.ts";
+import { show } from "../core/errors/show.ts";
+import type { PatternKey } from "../core/task/task.ts";
 import { readAlertStates, visibleStates } from "./alert-states.ts";
 import type {
   AlertStates,

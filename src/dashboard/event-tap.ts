@@ -1,5 +1,5 @@
-import { typeOf } from "../core/event-text.ts";
-import type { DibsEvent } from "../core/events.ts";
+import { typeOf } from "../core/event/event-text.ts";
+import type { DibsEvent } from "../core/event/events.ts";
 import type { Port } from "../core/port.ts";
 
 export interface TapListener {

@@ -1,4 +1,4 @@
-import type { QueueFigures } from "../core/task.ts";
+import type { QueueFigures } from "../core/task/task.ts";
 import type { HistorySeries } from "./contract.ts";
 
 /** A value for each series. Minutes are stored with flows as counts; recent values have them per second. */

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { everyItem } from "../core/every-item.ts";
-import { isDibsError } from "../core/errors.ts";
-import type { Logger } from "../core/logger.ts";
+import { everyItem } from "../core/answer/every-item.ts";
+import { isDibsError } from "../core/errors/errors.ts";
+import type { Logger } from "../core/process/logger.ts";
 import type { Port } from "../core/port.ts";
-import { sleepUntil } from "../core/sleep.ts";
+import { sleepUntil } from "../core/time/sleep.ts";
 import type { SupervisedRecord } from "../core/supervision.ts";
 import type { FlowHistory, History as HistoryAnswer } from "./contract.ts";
 import { addSample, type Levels, packLevels, readLevels, unpackLevels } from "./history-levels.ts";

@@ -1,8 +1,8 @@
-import { isDibsError } from "../core/errors.ts";
-import { countOf } from "../core/figures.ts";
+import { isDibsError } from "../core/errors/errors.ts";
+import { countOf } from "../core/answer/figures.ts";
 import type { Port } from "../core/port.ts";
-import { show } from "../core/show.ts";
-import { isEnd, PENDING_STATES, type TaskRecord } from "../core/task.ts";
+import { show } from "../core/errors/show.ts";
+import { isEnd, PENDING_STATES, type TaskRecord } from "../core/task/task.ts";
 import type { BulkAction, NewBulkJob } from "./contract.ts";
 import { everyMatch } from "./search.ts";
 

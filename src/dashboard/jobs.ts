@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { DibsError, invalid } from "../core/errors.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
 import type { Port } from "../core/port.ts";
-import { show } from "../core/show.ts";
-import { sleepUntil } from "../core/sleep.ts";
+import { show } from "../core/errors/show.ts";
+import { sleepUntil } from "../core/time/sleep.ts";
 import type { BulkJob, NewBulkJob } from "./contract.ts";
 import { changeMatches, countMatches, describeJob } from "./job-work.ts";
 import type { Viewer } from "./viewer.ts";

@@ -1,5 +1,5 @@
-import type { QueuePolicy } from "../core/policy.ts";
-import type { DepthByState, HeldBack, QueueStats } from "../core/task.ts";
+import type { QueuePolicy } from "../core/queue/policy.ts";
+import type { DepthByState, HeldBack, QueueStats } from "../core/task/task.ts";
 import type { Advice } from "../pools/advise.ts";
 import type { BulkJob } from "./contract.ts";
 

@@ -1,4 +1,4 @@
-import { startTimer } from "../core/clock.ts";
+import { startTimer } from "../core/time/clock.ts";
 import type { Port } from "../core/port.ts";
 import { EventTap } from "./event-tap.ts";
 import type { History } from "./history.ts";

@@ -1,5 +1,5 @@
-import { lostError } from "../core/attempt-errors.ts";
-import type { DibsEvent } from "../core/events.ts";
+import { lostError } from "../core/errors/attempt-errors.ts";
+import type { DibsEvent } from "../core/event/events.ts";
 import { MOST_MOVES, type Move, type MoveKind, type MovesFrame } from "./live-frames.ts";
 
 /** Workers in a frame with counts. */

@@ -1,6 +1,6 @@
-import { everyItem } from "../core/every-item.ts";
+import { everyItem } from "../core/answer/every-item.ts";
 import type { Port } from "../core/port.ts";
-import type { QueueFigures, WorkerRecord } from "../core/task.ts";
+import type { QueueFigures, WorkerRecord } from "../core/task/task.ts";
 import { raisedAlerts, readAlertStates } from "./alert-states.ts";
 import type { QueueRow, TotalsFrame } from "./live-frames.ts";
 import type { Sparks } from "./sparks.ts";

@@ -1,6 +1,6 @@
-import type { DibsEvent } from "../core/events.ts";
+import type { DibsEvent } from "../core/event/events.ts";
 import type { Port } from "../core/port.ts";
-import type { TaskRecord, WorkerRecord } from "../core/task.ts";
+import type { TaskRecord, WorkerRecord } from "../core/task/task.ts";
 import { advise } from "../pools/advise.ts";
 import type { EventTap } from "./event-tap.ts";
 import { KneePoints } from "./knee-points.ts";

@@ -1,4 +1,4 @@
-import { countOf, showFigure, showMs } from "../core/figures.ts";
+import { countOf, showFigure, showMs } from "../core/answer/figures.ts";
 import {
   mergePolicy,
   type NamedPolicy,
@@ -6,9 +6,9 @@ import {
   type QueuePolicy,
   resolvePolicy,
   UNLIMITED_ATTEMPTS,
-} from "../core/policy.ts";
+} from "../core/queue/policy.ts";
 import type { Port } from "../core/port.ts";
-import type { QueueStats } from "../core/task.ts";
+import type { QueueStats } from "../core/task/task.ts";
 import type { PolicyChange, PolicyPreview } from "./contract.ts";
 
 /**

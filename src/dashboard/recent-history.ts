@@ -1,6 +1,6 @@
-import { everyItem } from "../core/every-item.ts";
+import { everyItem } from "../core/answer/every-item.ts";
 import type { Port } from "../core/port.ts";
-import { sleepUntil } from "../core/sleep.ts";
+import { sleepUntil } from "../core/time/sleep.ts";
 import {
   FLOW_SERIES,
   type FlowHistory,

@@ -1,4 +1,4 @@
-import { startTimer } from "../core/clock.ts";
+import { startTimer } from "../core/time/clock.ts";
 
 export interface RoundsOptions {
   /** Milliseconds between two rounds, unless one takes long. */

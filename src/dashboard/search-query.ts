@@ -1,9 +1,9 @@
-import { parseDuration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { showMs } from "../core/figures.ts";
-import { show } from "../core/show.ts";
-import { isTaskId } from "../core/task-id.ts";
-import { END_STATES, PENDING_STATES, type TaskState } from "../core/task.ts";
+import { parseDuration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { showMs } from "../core/answer/figures.ts";
+import { show } from "../core/errors/show.ts";
+import { isTaskId } from "../core/task/task-id.ts";
+import { END_STATES, PENDING_STATES, type TaskState } from "../core/task/task.ts";
 
 /** What a search box says, understood. search.ts looks for it. */
 export interface SearchQuery {

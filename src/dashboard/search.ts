@@ -1,9 +1,9 @@
-import { AnswerSize, countFitting, sizeOfTask } from "../core/answer-size.ts";
-import { invalid, isDibsError } from "../core/errors.ts";
-import { everyItem } from "../core/every-item.ts";
+import { AnswerSize, countFitting, sizeOfTask } from "../core/answer/answer-size.ts";
+import { invalid, isDibsError } from "../core/errors/errors.ts";
+import { everyItem } from "../core/answer/every-item.ts";
 import type { Port } from "../core/port.ts";
-import { show } from "../core/show.ts";
-import type { TaskRecord, TaskState } from "../core/task.ts";
+import { show } from "../core/errors/show.ts";
+import type { TaskRecord, TaskState } from "../core/task/task.ts";
 import type { SearchPage } from "./contract.ts";
 import { describeSearch, parseSearch, type SearchQuery } from "./search-query.ts";
 

@@ -1,4 +1,4 @@
-import type { QueueFigures } from "../core/task.ts";
+import type { QueueFigures } from "../core/task/task.ts";
 
 /** Values of a sparkline: one a minute. */
 const LENGTH = 30;

@@ -1,5 +1,5 @@
 import type { Dibs } from "../api/dibs.ts";
-import { Reject, Retry } from "../core/control.ts";
+import { Reject, Retry } from "../core/handler/control.ts";
 import type { Worker } from "../worker/worker.ts";
 import type { Role } from "./role.ts";
 import { nap } from "./nap.ts";

@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { open } from "../api/open.ts";
-import { SILENT } from "../core/logger.ts";
+import { SILENT } from "../core/process/logger.ts";
 import type { Role, RoleName, Settings } from "./role.ts";
 
 /**

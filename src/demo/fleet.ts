@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { DibsError } from "../core/errors.ts";
-import type { Logger } from "../core/logger.ts";
+import { DibsError } from "../core/errors/errors.ts";
+import type { Logger } from "../core/process/logger.ts";
 import { commandOf, type RoleName, type Settings } from "./role.ts";
 
 /** The processes of the demo: starts them, replaces those that end, and ends them all. start.ts uses it. */

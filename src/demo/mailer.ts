@@ -1,4 +1,4 @@
-import { Reject } from "../core/control.ts";
+import { Reject } from "../core/handler/control.ts";
 import type { Role } from "./role.ts";
 import { nap } from "./nap.ts";
 import { emails, MAIL_CONNECTIONS } from "./shop.ts";

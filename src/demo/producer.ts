@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Dibs } from "../api/dibs.ts";
-import { DibsError } from "../core/errors.ts";
+import { DibsError } from "../core/errors/errors.ts";
 import type { Role, Settings } from "./role.ts";
 import { makeDelivery, makeEmail, makeInvoice, makeOrder, makePrompt, makeQuestion } from "./payloads.ts";
 import { arrivals, between, chance, pick } from "./random.ts";

@@ -1,5 +1,5 @@
 import type { Dibs } from "../api/dibs.ts";
-import { each } from "../core/each.ts";
+import { each } from "../core/run/each.ts";
 import { nap } from "./nap.ts";
 import { around, chance } from "./random.ts";
 import { APPROVAL, REPORT } from "./shop.ts";

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { Dibs } from "../api/dibs.ts";
-import { ownFile } from "../core/own-files.ts";
+import { ownFile } from "../core/process/own-files.ts";
 
 /** What a process of the demo does. child.ts runs it. */
 export type Role = (dibs: Dibs, context: Context) => { ready?: Promise<unknown>; stop(): Promise<unknown> };

@@ -1,8 +1,8 @@
 import { open } from "../api/open.ts";
-import { kindOf } from "../core/address.ts";
-import { invalid } from "../core/errors.ts";
-import { type Logger, SILENT } from "../core/logger.ts";
-import { checkNames, checkNumber } from "../core/options.ts";
+import { kindOf } from "../core/process/address.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { type Logger, SILENT } from "../core/process/logger.ts";
+import { checkNames, checkNumber } from "../core/input/options.ts";
 import { Fleet } from "./fleet.ts";
 import { ALL_QUEUES } from "./shop.ts";
 

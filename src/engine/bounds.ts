@@ -1,4 +1,4 @@
-import { FLOW_SLOT_MS, FLOW_WINDOW_MS } from "../core/flow.ts";
+import { FLOW_SLOT_MS, FLOW_WINDOW_MS } from "../core/queue/flow.ts";
 
 /** Bounds of both SQL engines: no call takes long, however many tasks there are. */
 export const BOUNDS = {

@@ -1,5 +1,5 @@
-import type { QueuePolicy } from "../core/policy.ts";
-import type { ClaimedTask } from "../core/task.ts";
+import type { QueuePolicy } from "../core/queue/policy.ts";
+import type { ClaimedTask } from "../core/task/task.ts";
 
 /** The input and the answer of the verb `claim`. */
 

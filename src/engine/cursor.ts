@@ -1,9 +1,9 @@
-import { fitting } from "../core/answer-size.ts";
-import { invalid } from "../core/errors.ts";
-import { isPlainText } from "../core/options.ts";
-import type { Paged } from "../core/page.ts";
-import { show } from "../core/show.ts";
-import type { TaskState } from "../core/task.ts";
+import { fitting } from "../core/answer/answer-size.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { isPlainText } from "../core/input/options.ts";
+import type { Paged } from "../core/answer/page.ts";
+import { show } from "../core/errors/show.ts";
+import type { TaskState } from "../core/task/task.ts";
 
 /**
  * The pages of every list: where one ends, and where the next begins. All engines use it, so that they give and accept

@@ -1,6 +1,6 @@
-import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
+import type { DibsEvent, ScheduleEventType } from "../core/event/events.ts";
 import type { SupervisionEventType } from "../core/supervision.ts";
-import type { Addition } from "../core/task.ts";
+import type { Addition } from "../core/task/task.ts";
 
 /**
  * Small named values that processes share: schedules, pipelines, pools. The types of the verbs `put`, `documents` and

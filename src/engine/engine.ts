@@ -1,14 +1,14 @@
-import type { TaskChange } from "../core/change.ts";
-import type { ChildEnd, ChildRecord, NewChild, SpawnedTask } from "../core/children.ts";
-import type { ClaimStatus } from "../core/claim-call.ts";
-import type { Reading } from "../core/clock.ts";
-import type { ErrorData } from "../core/errors.ts";
-import type { Page, Paged, QueueSummary } from "../core/page.ts";
-import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
+import type { TaskChange } from "../core/task/change.ts";
+import type { ChildEnd, ChildRecord, NewChild, SpawnedTask } from "../core/handler/children.ts";
+import type { ClaimStatus } from "../core/task/claim-call.ts";
+import type { Reading } from "../core/time/clock.ts";
+import type { ErrorData } from "../core/errors/errors.ts";
+import type { Page, Paged, QueueSummary } from "../core/answer/page.ts";
+import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/queue/policy.ts";
 import type { ChangeOutcome } from "../core/port.ts";
-import type { Payloads } from "../core/preview.ts";
-import type { RunPart, RunRecord, RunState } from "../core/run.ts";
-import type { TaskMatch } from "../core/task-match.ts";
+import type { Payloads } from "../core/answer/preview.ts";
+import type { RunPart, RunRecord, RunState } from "../core/run/run.ts";
+import type { TaskMatch } from "../core/task/task-match.ts";
 import type {
   AddedTask,
   Attempt,
@@ -26,8 +26,8 @@ import type {
   TaskState,
   WorkerInfo,
   WorkerRecord,
-} from "../core/task.ts";
-import type { Verified } from "../core/verification.ts";
+} from "../core/task/task.ts";
+import type { Verified } from "../core/handler/verification.ts";
 import type { ClaimOutcome, ClaimRequest } from "./claim-request.ts";
 import type { DocumentChange, DueDocument, StoredDocument } from "./documents.ts";
 import type { Hint, Notice } from "./hint.ts";
@@ -40,7 +40,7 @@ import type { Settlement } from "./settlement.ts";
  * resolves when that commit is on disk. Each operation has its own outcome: a refused one changes nothing and does not
  * affect the others. If the commit itself fails, `execute` rejects, and nothing of the batch has happened.
  *
- * Durations, not instants, cross the contract: the engine adds its own current time (core/engine-time.ts).
+ * Durations, not instants, cross the contract: the engine adds its own current time (core/time/engine-time.ts).
  */
 export interface Engine {
   execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>>;
@@ -167,7 +167,7 @@ export interface Verbs {
   step: Verb<{ id: string; fence: number; name: string; value: Body | null }, null>;
   /**
    * Fenced. Adds children of the task, now and not with its end: all or none. A child that was spawned before under the
-   * same name is answered as it is, and its payload is not compared (core/children.ts). Refused with TASK_CANCELLED if
+   * same name is answered as it is, and its payload is not compared (core/handler/children.ts). Refused with TASK_CANCELLED if
    * a cancel was requested.
    */
   spawn: Verb<{ id: string; fence: number; children: NewChild[] }, SpawnedTask[]>;
@@ -195,7 +195,7 @@ export interface Verbs {
   /** Ends a pending task. For a claimed one, asks the holder to stop, and makes sure that it ends cancelled. */
   cancel: Verb<{ id: string }, { state: TaskState }>;
   /**
-   * Changes a task that no worker has, or makes a task that has ended run again: core/change.ts. Refused with WRONG_STATE
+   * Changes a task that no worker has, or makes a task that has ended run again: core/task/change.ts. Refused with WRONG_STATE
    * if its state does not allow it. `changed` is false if it was that way already.
    */
   change: Verb<{ id: string; change: TaskChange }, ChangeOutcome>;
@@ -216,7 +216,7 @@ export interface Verbs {
    * page. A page ends at its limit or at about LIMITS.answerBytes, and has at least one task if there is one. No more
    * than a page is read into memory. Payloads and results above LIMITS.previewAbove are shortened to their first
    * LIMITS.preview characters and marked by `truncated`, unless `payloads` asks for them in full. With `match`, only
-   * some of them (core/task-match.ts); a page then compares at most BOUNDS.search tasks, and may be empty although
+   * some of them (core/task/task-match.ts); a page then compares at most BOUNDS.search tasks, and may be empty although
    * there are more.
    */
   list: Verb<ListRequest, Page>;

@@ -1,4 +1,4 @@
-import { type DibsEvent, isImportant } from "../core/events.ts";
+import { type DibsEvent, isImportant } from "../core/event/events.ts";
 import { BOUNDS } from "./bounds.ts";
 
 /** After some were skipped, writing resumes with at least so many in a row: readers get pages, not one event per gap. */

@@ -1,4 +1,4 @@
-import { gapText, timeOf } from "../core/event-text.ts";
+import { gapText, timeOf } from "../core/event/event-text.ts";
 import type { EventsAfter } from "./engine.ts";
 
 /** Events of one row. */

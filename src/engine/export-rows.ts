@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Meter } from "../core/rate.ts";
+import type { Meter } from "../core/queue/rate.ts";
 import {
   EXPORT_FORMAT,
   type ChildEntry,
@@ -10,11 +10,11 @@ import {
   type RunSignal,
   type StoreHeader,
   type TaskEntry,
-} from "../core/record.ts";
-import type { Stage, StageCounts } from "../core/run.ts";
-import { parsePart } from "../core/run-part.ts";
-import { NEVER } from "../core/transition.ts";
-import type { Body, EndState, Headers, Step, TaskError } from "../core/task.ts";
+} from "../core/record/record.ts";
+import type { Stage, StageCounts } from "../core/run/run.ts";
+import { parsePart } from "../core/run/run-part.ts";
+import { NEVER } from "../core/task/transition.ts";
+import type { Body, EndState, Headers, Step, TaskError } from "../core/task/task.ts";
 
 /**
  * Rows of the tables that both SQL engines have, as records of an export. `transfer/export.ts` and

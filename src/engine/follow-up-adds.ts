@@ -1,4 +1,4 @@
-import type { AddedTask } from "../core/task.ts";
+import type { AddedTask } from "../core/task/task.ts";
 import type { Hint } from "./hint.ts";
 
 /**

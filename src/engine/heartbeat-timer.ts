@@ -1,4 +1,4 @@
-import type { Clock } from "../core/clock.ts";
+import type { Clock } from "../core/time/clock.ts";
 
 /** A heartbeat that failed (disk full, store locked) is retried after this. */
 const RETRY_MS = 250;

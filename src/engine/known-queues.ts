@@ -1,4 +1,4 @@
-import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../core/policy.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../core/queue/policy.ts";
 
 /** A queue as both SQL engines know it. */
 export interface StoredQueue {

@@ -1,4 +1,4 @@
-import type { StoreRecord, TaskEntry } from "../core/record.ts";
+import type { StoreRecord, TaskEntry } from "../core/record/record.ts";
 import { PAGE } from "./transfer.ts";
 
 /** Collects the records of an export into pages of bounded size. The engines' transfer code uses it. */

@@ -1,9 +1,9 @@
 import { lstatSync, readlinkSync, realpathSync, type Stats } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { showAddress } from "../core/address.ts";
-import { invalid } from "../core/errors.ts";
-import { show } from "../core/show.ts";
+import { showAddress } from "../core/process/address.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 
 /** Where a file really is, and whether it may be used: for the file of a store, and the token file of a server. */
 

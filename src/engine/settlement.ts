@@ -1,13 +1,13 @@
-import type { NextCosts } from "../core/stage-cost.ts";
-import type { Addition, Body, TaskError } from "../core/task.ts";
-import type { Verified } from "../core/verification.ts";
+import type { NextCosts } from "../core/run/stage-cost.ts";
+import type { Addition, Body, TaskError } from "../core/task/task.ts";
+import type { Verified } from "../core/handler/verification.ts";
 
 /** How a claim ends: the input of the verb `settle`. The broker computes it from the caller's answer (broker/settle.ts). */
 
 /** How a claim ends. `adds` commit with it or not at all. In a verified queue they are stored until the verdict. */
 export type Settlement =
   /**
-   * In a run, this also adds the task of the next stage: core/run.ts. With `each`, the result is a JSON array, and each
+   * In a run, this also adds the task of the next stage: core/run/run.ts. With `each`, the result is a JSON array, and each
    * item becomes a part of the run. `next` gives the costs of the tasks that follow. Both are INVALID for a task
    * without a run.
    */
@@ -28,7 +28,7 @@ export type Settlement =
   | { kind: "release"; started: boolean; delay?: number }
   /**
    * Waits for a signal, at its position and as the head of its group, until the signal arrives or `timeout` has passed.
-   * Returns at once if the signal arrived before. The attempt does not count. A signal of core/children-signal.ts arrives
+   * Returns at once if the signal arrived before. The attempt does not count. A signal of core/handler/children-signal.ts arrives
    * when the last of the awaited children ends.
    */
   | { kind: "park"; signal: string; timeout: number | null }

@@ -1,4 +1,10 @@
-import { type Counts, countRecord, noCounts, type StoreHeader, type StoreRecord } from "../core/record.ts";
+import {
+  type Counts,
+  countRecord,
+  noCounts,
+  type StoreHeader,
+  type StoreRecord,
+} from "../core/record/record.ts";
 import { Pages } from "./pages.ts";
 import {
   checkHold,

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { uptime } from "node:os";
-import { type Clock, type Reading, startTimer } from "../core/clock.ts";
+import { type Clock, type Reading, startTimer } from "../core/time/clock.ts";
 
 /**
  * The machine's own clock, for every engine and worker.

@@ -1,6 +1,6 @@
-import type { QueuePolicy } from "../core/policy.ts";
-import { parsePart } from "../core/run-part.ts";
-import { type RunPart, stageQueue } from "../core/run.ts";
+import type { QueuePolicy } from "../core/queue/policy.ts";
+import { parsePart } from "../core/run/run-part.ts";
+import { type RunPart, stageQueue } from "../core/run/run.ts";
 import {
   type Attempt,
   type AttemptOutcome,
@@ -12,9 +12,9 @@ import {
   JSON_TYPE,
   type TaskRecord,
   type TaskState,
-} from "../core/task.ts";
-import { NEVER } from "../core/transition.ts";
-import { shownKey } from "../core/unique.ts";
+} from "../core/task/task.ts";
+import { NEVER } from "../core/task/transition.ts";
+import { shownKey } from "../core/task/unique.ts";
 
 /** What `get`, `list`, `history` and `run` answer, from the rows of both SQL engines. `verbs/inspect.ts` reads the rows. */
 

@@ -1,5 +1,5 @@
-import { DibsError, invalid } from "../core/errors.ts";
-import type { Counts, StoreHeader, StoreRecord } from "../core/record.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
+import type { Counts, StoreHeader, StoreRecord } from "../core/record/record.ts";
 
 /**
  * The interface of a store for export, import and move. It uses its own connection, without the engine. The engines'

@@ -1,5 +1,5 @@
-import { type Flow, noFlow } from "../core/flow.ts";
-import { type DepthByState, NO_DEPTH, type TaskState } from "../core/task.ts";
+import { type Flow, noFlow } from "../core/queue/flow.ts";
+import { type DepthByState, NO_DEPTH, type TaskState } from "../core/task/task.ts";
 
 /** What a transaction has counted and not written yet. `transaction/counters.ts` of both SQL engines writes it. */
 export class UncommittedCounts<Queue> {

@@ -1,8 +1,8 @@
 import type { Measured } from "../core/commit.ts";
-import type { ClaimResult, SettleRef, SettleCall } from "../core/claim-call.ts";
+import type { ClaimResult, SettleRef, SettleCall } from "../core/task/claim-call.ts";
 import type { Port } from "../core/port.ts";
-import type { AddedTask, TaskState } from "../core/task.ts";
-import type { Clock } from "../core/clock.ts";
+import type { AddedTask, TaskState } from "../core/task/task.ts";
+import type { Clock } from "../core/time/clock.ts";
 import { Counter, Gauge, Histogram, type Spread } from "./series.ts";
 
 /** Queues with their own labels. Above that, they share one label. */

@@ -1,4 +1,4 @@
-import type { WorkerRecord } from "../core/task.ts";
+import type { WorkerRecord } from "../core/task/task.ts";
 import type { Decision, Observed } from "./decide.ts";
 import type { ProcessMark } from "./process-facts.ts";
 

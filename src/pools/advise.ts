@@ -1,6 +1,6 @@
-import { countOf, showFigure, showMs, showPercent, showRate } from "../core/figures.ts";
-import { loadOf, meanWait, serversFor, waitQuantile } from "../core/queueing.ts";
-import type { HeldBack, QueueStats, WorkerRecord } from "../core/task.ts";
+import { countOf, showFigure, showMs, showPercent, showRate } from "../core/answer/figures.ts";
+import { loadOf, meanWait, serversFor, waitQuantile } from "../core/queue/queueing.ts";
+import type { HeldBack, QueueStats, WorkerRecord } from "../core/task/task.ts";
 import { WITHIN_TARGET } from "./decide.ts";
 
 /**

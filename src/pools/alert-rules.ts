@@ -1,8 +1,8 @@
-import { type Duration, parseDuration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { countOf, showFigure, showMs, showPercent } from "../core/figures.ts";
-import { checkNames, checkObject } from "../core/options.ts";
-import { show } from "../core/show.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { countOf, showFigure, showMs, showPercent } from "../core/answer/figures.ts";
+import { checkNames, checkObject } from "../core/input/options.ts";
+import { show } from "../core/errors/show.ts";
 import { checkCommand } from "./options.ts";
 
 /** The rules of alerts, and when one is raised and cleared. Pure: alerts.ts evaluates them. */

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
-import { invalid } from "../core/errors.ts";
-import { checkNames, checkNumber, checkObject } from "../core/options.ts";
-import { show } from "../core/show.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { checkNames, checkNumber, checkObject } from "../core/input/options.ts";
+import { show } from "../core/errors/show.ts";
 import { type AlertOptions, parseAlerts } from "./alert-rules.ts";
 import { type PoolOptions, resolvePool } from "./options.ts";
 import { MOST_WORKERS } from "./policy.ts";

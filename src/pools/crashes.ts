@@ -1,4 +1,4 @@
-import { showMs } from "../core/figures.ts";
+import { showMs } from "../core/answer/figures.ts";
 
 /** Workers that end by themselves, too early or with an error: each one delays the next start, up to a minute. */
 export class Crashes {

@@ -1,5 +1,5 @@
-import { countOf, showFigure, showMs, showPercent, showRate } from "../core/figures.ts";
-import { loadOf, serversFor } from "../core/queueing.ts";
+import { countOf, showFigure, showMs, showPercent, showRate } from "../core/answer/figures.ts";
+import { loadOf, serversFor } from "../core/queue/queueing.ts";
 
 /**
  * Decides how many workers a pool needs. A pure function: a pool calls it with what it has observed (pool.ts), and the

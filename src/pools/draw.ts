@@ -1,4 +1,4 @@
-import { showFigure, showMs } from "../core/figures.ts";
+import { showFigure, showMs } from "../core/answer/figures.ts";
 import type { Measurements, Point } from "./measurements.ts";
 
 /** Pictures of simulations: an SVG for documents, and strips of blocks for a terminal. `dibs simulate` calls it. */

@@ -1,4 +1,4 @@
-import type { WorkerRecord } from "../core/task.ts";
+import type { WorkerRecord } from "../core/task/task.ts";
 import type { Actuator } from "./actuator.ts";
 import type { Decision, Observed } from "./decide.ts";
 import { executeCommand, postJson } from "./tell.ts";

@@ -1,6 +1,6 @@
-import { invalid } from "../core/errors.ts";
-import { checkNames } from "../core/options.ts";
-import { show } from "../core/show.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { checkNames } from "../core/input/options.ts";
+import { show } from "../core/errors/show.ts";
 import { exponential, normal, type Random } from "./random.ts";
 
 /** What a simulation puts on a pool: arrivals over time, and how long tasks take. Rates per second, times in ms. */

@@ -1,6 +1,6 @@
-import type { QueueSummary } from "../core/page.ts";
-import type { QueueStats } from "../core/task.ts";
-import { openingAt } from "../core/window.ts";
+import type { QueueSummary } from "../core/answer/page.ts";
+import type { QueueStats } from "../core/task/task.ts";
+import { openingAt } from "../core/queue/window.ts";
 import type { Observed } from "./decide.ts";
 
 type Seen = Omit<Observed, "workers" | "sinceUp" | "sinceDown" | "recentNeed">;

@@ -1,8 +1,8 @@
-import { type Duration, parseDuration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { checkNames, checkObject, checkText } from "../core/options.ts";
-import { checkQueueName } from "../core/queue-name.ts";
-import { show } from "../core/show.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { checkNames, checkObject, checkText } from "../core/input/options.ts";
+import { checkQueueName } from "../core/queue/queue-name.ts";
+import { show } from "../core/errors/show.ts";
 import type { NewEntry } from "../core/supervision.ts";
 import type { PoolPolicy } from "./decide.ts";
 import type { Scale } from "./external.ts";

@@ -1,7 +1,7 @@
-import { type Duration, parseDuration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { checkNumber } from "../core/options.ts";
-import { show } from "../core/show.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { checkNumber } from "../core/input/options.ts";
+import { show } from "../core/errors/show.ts";
 import type { PoolPolicy } from "./decide.ts";
 
 /** How a pool is sized, as users write it. Pools, the simulation and the shell parse it here. */

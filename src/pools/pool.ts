@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { refuseSurplus } from "../core/arguments.ts";
-import { KeepAlive } from "../core/keep-alive.ts";
-import type { Logger } from "../core/logger.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import { KeepAlive } from "../core/process/keep-alive.ts";
+import type { Logger } from "../core/process/logger.ts";
 import type { Port } from "../core/port.ts";
-import { sleepUntil } from "../core/sleep.ts";
+import { sleepUntil } from "../core/time/sleep.ts";
 import type { NewEntry, SuperviseOutcome } from "../core/supervision.ts";
-import type { WorkerRecord } from "../core/task.ts";
+import type { WorkerRecord } from "../core/task/task.ts";
 import { workersOf } from "./workers-of.ts";
 import type { Actuator } from "./actuator.ts";
 import type { Cap } from "./cap.ts";

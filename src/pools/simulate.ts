@@ -1,5 +1,5 @@
-import { describeFlow, type Flow, FLOW_SLOT_MS, FLOW_WINDOW_MS, noFlow } from "../core/flow.ts";
-import { openingAt, type Window } from "../core/window.ts";
+import { describeFlow, type Flow, FLOW_SLOT_MS, FLOW_WINDOW_MS, noFlow } from "../core/queue/flow.ts";
+import { openingAt, type Window } from "../core/queue/window.ts";
 import { decide, type Observed, type PoolPolicy } from "./decide.ts";
 import { TimeHeap } from "./heap.ts";
 import { arrivals, type Load, type ServiceModel, serviceTime } from "./load.ts";

@@ -1,5 +1,5 @@
 import { request } from "node:http";
-import { DibsError, ERROR_CODES, type ErrorCode, invalid } from "../core/errors.ts";
+import { DibsError, ERROR_CODES, type ErrorCode, invalid } from "../core/errors/errors.ts";
 
 /** Calls the endpoint of the program's own task: the other side of task-socket.ts, for `dibs task extend` and others. */
 export async function callSocket(

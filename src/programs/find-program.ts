@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { invalid } from "../core/errors.ts";
-import { show } from "../core/show.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 
 /**
  * The file of a program, found as a shell finds it. `dibs work` looks for it before it claims anything: with a mistyped

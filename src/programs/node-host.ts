@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { ownFile } from "../core/own-files.ts";
+import { ownFile } from "../core/process/own-files.ts";
 import type { HostOptions, ProgramStart } from "./host.ts";
 import { type Ended, NotStarted, type Running } from "./launch.ts";
 import type { FromLauncher, ToLauncher } from "./launcher-messages.ts";

@@ -1,6 +1,6 @@
-import { Reject, Retry } from "../core/control.ts";
-import { parseDuration } from "../core/duration.ts";
-import { byteLength } from "../core/limits.ts";
+import { Reject, Retry } from "../core/handler/control.ts";
+import { parseDuration } from "../core/time/duration.ts";
+import { byteLength } from "../core/input/limits.ts";
 import type { Task } from "../worker/task.ts";
 import { type Ended, OUTPUT_BYTES } from "./launch.ts";
 

@@ -1,5 +1,5 @@
-import { invalid } from "../core/errors.ts";
-import { show } from "../core/show.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 
 /**
  * The wire carries JSON. Client and server encode what JSON cannot express as an object with the single key `$`:

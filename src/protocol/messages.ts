@@ -1,6 +1,6 @@
-import type { ErrorData } from "../core/errors.ts";
-import type { DibsEvent } from "../core/events.ts";
-import type { ClaimNotice } from "../core/claim-call.ts";
+import type { ErrorData } from "../core/errors/errors.ts";
+import type { DibsEvent } from "../core/event/events.ts";
+import type { ClaimNotice } from "../core/task/claim-call.ts";
 
 /**
  * The native protocol, over one WebSocket with text messages. The client sends hello, the server welcome; after that

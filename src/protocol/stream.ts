@@ -1,4 +1,4 @@
-import { type Clock, startTimer } from "../core/clock.ts";
+import { type Clock, startTimer } from "../core/time/clock.ts";
 import type { Frame } from "./messages.ts";
 
 /** A frame is sent once it has this many characters, without waiting for the end of the current turn. */

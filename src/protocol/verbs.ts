@@ -1,7 +1,7 @@
-import type { AnswerKind } from "../core/answer-budget.ts";
-import type { TaskChange } from "../core/change.ts";
+import type { AnswerKind } from "../core/answer/answer-budget.ts";
+import type { TaskChange } from "../core/task/change.ts";
 import type { Port } from "../core/port.ts";
-import type { NewTask } from "../core/task.ts";
+import type { NewTask } from "../core/task/task.ts";
 
 /** The verbs of the port that are calls. Events, close and the clock are handled separately. */
 export type WireVerb = Exclude<keyof Port, "clock" | "documents" | "events" | "close">;

@@ -1,4 +1,4 @@
-import { DibsError } from "../core/errors.ts";
+import { DibsError } from "../core/errors/errors.ts";
 import { UnknownToken } from "../doors/http/problem.ts";
 import { EVERYTHING, Grant } from "./scopes.ts";
 import type { TokenRecord, Tokens } from "./tokens.ts";

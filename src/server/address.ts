@@ -1,5 +1,5 @@
 import type { Server as HttpServer } from "node:http";
-import { DibsError, invalid } from "../core/errors.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
 import type { Access } from "./access.ts";
 import { isLoopback } from "./callers.ts";
 

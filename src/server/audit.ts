@@ -1,4 +1,4 @@
-import { escapeControls, show } from "../core/show.ts";
+import { escapeControls, show } from "../core/errors/show.ts";
 
 /** Longer than any valid name. */
 const LONGEST = 300;

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { isIP } from "node:net";
-import { DibsError, invalid } from "../core/errors.ts";
-import { show } from "../core/show.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 
 export interface CallerRules {
   /** Names by which this server may be called, besides localhost, addresses and the name that it listens on. */

@@ -1,5 +1,5 @@
-import type { Clock } from "../core/clock.ts";
-import { DibsError } from "../core/errors.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { DibsError } from "../core/errors/errors.ts";
 import type { Port } from "../core/port.ts";
 
 /** A store that does not answer a cheap call in this time is not ready. */

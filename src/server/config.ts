@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
-import { withoutSecrets } from "../core/address.ts";
-import { parseDuration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { show } from "../core/show.ts";
+import { withoutSecrets } from "../core/process/address.ts";
+import { parseDuration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 import { codeOf } from "../engine/real-file.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Server as NetServer, Socket } from "node:net";
-import { startTimer } from "../core/clock.ts";
+import { startTimer } from "../core/time/clock.ts";
 
 export interface ConnectionLimits {
   /** Most connections at once. */

@@ -1,4 +1,4 @@
-import { DibsError } from "../core/errors.ts";
+import { DibsError } from "../core/errors/errors.ts";
 import type { Port } from "../core/port.ts";
 import type { Dashboard } from "../dashboard/dashboard.ts";
 import type { Desk } from "../dashboard/desk.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../core/clock.ts";
-import type { Logger } from "../core/logger.ts";
+import type { Clock } from "../core/time/clock.ts";
+import type { Logger } from "../core/process/logger.ts";
 import type { Access } from "./access.ts";
 import type { AdminAction } from "./guard.ts";
 

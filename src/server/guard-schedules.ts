@@ -1,8 +1,8 @@
-import { DibsError } from "../core/errors.ts";
-import type { DeclareOutcome } from "../core/policy.ts";
+import { DibsError } from "../core/errors/errors.ts";
+import type { DeclareOutcome } from "../core/queue/policy.ts";
 import type { Port } from "../core/port.ts";
-import type { ScheduledTask, ScheduleRecord } from "../core/schedule.ts";
-import { show } from "../core/show.ts";
+import type { ScheduledTask, ScheduleRecord } from "../core/time/schedule.ts";
+import { show } from "../core/errors/show.ts";
 import type { AdminAction } from "./guard.ts";
 import type { Grant } from "./scopes.ts";
 

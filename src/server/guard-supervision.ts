@@ -1,6 +1,6 @@
-import { DibsError } from "../core/errors.ts";
+import { DibsError } from "../core/errors/errors.ts";
 import type { Port } from "../core/port.ts";
-import { show } from "../core/show.ts";
+import { show } from "../core/errors/show.ts";
 import type { SupervisedKind, SupervisedRecord } from "../core/supervision.ts";
 import type { Grant } from "./scopes.ts";
 import { visiblePage } from "./visible-page.ts";

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { AnswerBudget, ClientAnswers, Room } from "../core/answer-budget.ts";
+import type { AnswerBudget, ClientAnswers, Room } from "../core/answer/answer-budget.ts";
 
 /**
  * Limits the memory of answers over HTTP. A client is a token at an address: opening more connections gives it no more

@@ -1,17 +1,17 @@
 // First: see the comment in supported-node.ts.
-import "../core/supported-node.ts";
+import "../core/process/supported-node.ts";
 import type { Dibs } from "../api/dibs.ts";
-import { DibsError, invalid } from "../core/errors.ts";
-import { SILENT } from "../core/logger.ts";
-import { checkNames, checkObject } from "../core/options.ts";
-import { show } from "../core/show.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
+import { SILENT } from "../core/process/logger.ts";
+import { checkNames, checkObject } from "../core/input/options.ts";
+import { show } from "../core/errors/show.ts";
 import { Dashboard } from "../dashboard/dashboard.ts";
 import { createHttpDoor, respondProblem } from "../doors/http/door.ts";
 import { HttpRefusal, NotFound, problemOf, UnknownToken } from "../doors/http/problem.ts";
 import { deskFor } from "./desks.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { EVERYTHING, Grant, parseScope, type Scope } from "./scopes.ts";
-import { VERSION } from "../core/package-version.ts";
+import { VERSION } from "../core/process/package-version.ts";
 import { webLoader } from "./web-folder.ts";
 
 export type { AdminAction } from "./guard.ts";

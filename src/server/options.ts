@@ -1,6 +1,6 @@
-import type { Clock } from "../core/clock.ts";
+import type { Clock } from "../core/time/clock.ts";
 import type { Measured } from "../core/commit.ts";
-import type { Logger } from "../core/logger.ts";
+import type { Logger } from "../core/process/logger.ts";
 import type { Port } from "../core/port.ts";
 import type { Dashboard } from "../dashboard/dashboard.ts";
 import type { AmqpOptions } from "../doors/amqp/door.ts";

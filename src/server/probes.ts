@@ -1,5 +1,5 @@
-import type { Clock } from "../core/clock.ts";
-import { DibsError } from "../core/errors.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { DibsError } from "../core/errors/errors.ts";
 import type { Port } from "../core/port.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { Gauge } from "../metrics/series.ts";

@@ -1,6 +1,6 @@
-import { DibsError, invalid } from "../core/errors.ts";
-import { checkQueueName, LONGEST_NAME } from "../core/queue-name.ts";
-import { show } from "../core/show.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
+import { checkQueueName, LONGEST_NAME } from "../core/queue/queue-name.ts";
+import { show } from "../core/errors/show.ts";
 
 /** What a token allows: a kind of verb on the queues that match a pattern. `admin` includes the others. */
 export const KINDS = ["add", "work", "read", "admin"] as const;

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { startTimer } from "../core/clock.ts";
+import { startTimer } from "../core/time/clock.ts";
 import { headersOf, type Problem, problemOf } from "../doors/http/problem.ts";
 
 /**

@@ -4,10 +4,10 @@ import { createSecureContext } from "node:tls";
 import { pino } from "pino";
 import { openPort } from "../api/open.ts";
 import { tracePort } from "../api/trace.ts";
-import { kindOf, showAddress, withoutSecrets } from "../core/address.ts";
+import { kindOf, showAddress, withoutSecrets } from "../core/process/address.ts";
 import type { Measured } from "../core/commit.ts";
-import { invalid } from "../core/errors.ts";
-import type { Logger } from "../core/logger.ts";
+import { invalid } from "../core/errors/errors.ts";
+import type { Logger } from "../core/process/logger.ts";
 import type { Port } from "../core/port.ts";
 import { systemClock } from "../engine/system-clock.ts";
 import { parseAlerts, type AlertOptions, type ResolvedAlerts } from "../pools/alert-rules.ts";
@@ -22,7 +22,7 @@ import { Server } from "./server.ts";
 import type { ServerOptions } from "./options.ts";
 import { Tokens, tokensPathOf } from "./tokens.ts";
 import { webLoader } from "./web-folder.ts";
-import { VERSION } from "../core/package-version.ts";
+import { VERSION } from "../core/process/package-version.ts";
 
 export interface Serving {
   /** Lets the dashboard change the pace of a demo that was started next to the server. */

@@ -1,10 +1,10 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { chownSync, lstatSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { kindOf, showAddress } from "../core/address.ts";
-import { DibsError, invalid } from "../core/errors.ts";
-import { checkText } from "../core/options.ts";
-import { show } from "../core/show.ts";
+import { kindOf, showAddress } from "../core/process/address.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
+import { checkText } from "../core/input/options.ts";
+import { show } from "../core/errors/show.ts";
 import { checkRegular, filePathOf, realPathOf } from "../engine/real-file.ts";
 import { Grant, parseScope, type Scope } from "./scopes.ts";
 

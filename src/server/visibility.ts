@@ -1,8 +1,8 @@
-import { claimLost, type DibsError, isDibsError } from "../core/errors.ts";
+import { claimLost, type DibsError, isDibsError } from "../core/errors/errors.ts";
 import type { Port } from "../core/port.ts";
-import { type Stage, stageQueue } from "../core/run.ts";
-import { taskNotFound } from "../core/task-not-found.ts";
-import type { ClaimedTask, ClaimRef } from "../core/task.ts";
+import { type Stage, stageQueue } from "../core/run/run.ts";
+import { taskNotFound } from "../core/errors/task-not-found.ts";
+import type { ClaimedTask, ClaimRef } from "../core/task/task.ts";
 import { checkClaim } from "../broker/check.ts";
 import type { Grant, Kind } from "./scopes.ts";
 

@@ -1,5 +1,5 @@
-import type { EventPage } from "../core/event-page.ts";
-import type { DibsEvent } from "../core/events.ts";
+import type { EventPage } from "../core/event/event-page.ts";
+import type { DibsEvent } from "../core/event/events.ts";
 import type { Grant } from "./scopes.ts";
 
 /** The events that a token may see, for guard.ts. */

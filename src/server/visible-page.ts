@@ -1,4 +1,4 @@
-import { LIMITS } from "../core/limits.ts";
+import { LIMITS } from "../core/input/limits.ts";
 
 /** What all lists have in common. Most cursors are texts, those of runs are numbers. */
 interface Query<Cursor> {

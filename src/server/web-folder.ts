@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { ownFile } from "../core/own-files.ts";
+import { ownFile } from "../core/process/own-files.ts";
 import { WebFiles } from "./web-files.ts";
 
 /** In a clone, where sources run as they are, the page is built on first use. Not imported: it is not published. */

@@ -1,5 +1,5 @@
 // First: see the comment in supported-node.ts.
-import "../core/supported-node.ts";
+import "../core/process/supported-node.ts";
 export { ManualClock } from "./manual-clock.ts";
 export { type Added } from "./match.ts";
 export {

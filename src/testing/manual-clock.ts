@@ -1,6 +1,6 @@
-import { refuseSurplus } from "../core/arguments.ts";
-import type { Clock, Reading } from "../core/clock.ts";
-import { type Duration, parseDuration } from "../core/duration.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import type { Clock, Reading } from "../core/time/clock.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
 
 /**
  * A clock for tests that only advances when told to. `advance` lets time pass and fires the timers that become due, in

@@ -1,5 +1,5 @@
 import type { TaskInfo } from "../api/task-handle.ts";
-import { checkNames } from "../core/options.ts";
+import { checkNames } from "../core/input/options.ts";
 
 /** What a test expects of a task that was added. Objects match if they contain the given fields. */
 export interface Added {

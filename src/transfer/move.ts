@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
-import { DibsError, invalid } from "../core/errors.ts";
-import type { StoreRecord } from "../core/record.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
+import type { StoreRecord } from "../core/record/record.ts";
 import type { TransferStore } from "../engine/transfer.ts";
 import { importRecords, type Progress, type TransferHooks } from "./run.ts";
 

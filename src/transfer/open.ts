@@ -1,5 +1,5 @@
-import { kindOf, showAddress } from "../core/address.ts";
-import { DibsError, invalid } from "../core/errors.ts";
+import { kindOf, showAddress } from "../core/process/address.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
 import { filePathOf } from "../engine/real-file.ts";
 import type { TransferStore } from "../engine/transfer.ts";
 

@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
-import { invalid } from "../core/errors.ts";
-import { differenceOf, type RecordType, type StoreRecord, tasksOf } from "../core/record.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { differenceOf, type RecordType, type StoreRecord, tasksOf } from "../core/record/record.ts";
 import type { TransferStore } from "../engine/transfer.ts";
 
 /** Reported after each page: records so far, and tasks among them. */

@@ -6,16 +6,16 @@ import {
   type NewChild,
   type SpawnedTask,
   spawnName,
-} from "../core/children.ts";
-import { childrenSignal } from "../core/children-signal.ts";
-import { type Duration, parseDuration } from "../core/duration.ts";
-import { DibsError, invalid } from "../core/errors.ts";
-import { LIMITS } from "../core/limits.ts";
-import { checkNames, checkObject, checkText } from "../core/options.ts";
+} from "../core/handler/children.ts";
+import { childrenSignal } from "../core/handler/children-signal.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { checkNames, checkObject, checkText } from "../core/input/options.ts";
 import type { Port } from "../core/port.ts";
-import { show } from "../core/show.ts";
-import { taskNotFound } from "../core/task-not-found.ts";
-import { type ClaimedTask, isEnd, type NewTask } from "../core/task.ts";
+import { show } from "../core/errors/show.ts";
+import { taskNotFound } from "../core/errors/task-not-found.ts";
+import { type ClaimedTask, isEnd, type NewTask } from "../core/task/task.ts";
 import { Parked, type Steps } from "./steps.ts";
 
 /** A queue in which a handler can spawn children: the handle of any queue. `Handle` is what the handler gets. */

@@ -1,21 +1,21 @@
-import { checkAddition } from "../core/additions.ts";
-import { refuseSurplus } from "../core/arguments.ts";
-import { type Duration, parseDuration } from "../core/duration.ts";
-import { type Each, isEach } from "../core/each.ts";
-import { claimLost, invalid, isDibsError } from "../core/errors.ts";
-import { decodeBody, encodeJson } from "../core/json.ts";
-import type { Payload } from "../core/json-type.ts";
-import { suppressUnhandled } from "../core/suppress-unhandled.ts";
-import { LIMITS } from "../core/limits.ts";
-import { checkNames, checkNumber } from "../core/options.ts";
+import { checkAddition } from "../core/task/additions.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
+import { type Each, isEach } from "../core/run/each.ts";
+import { claimLost, invalid, isDibsError } from "../core/errors/errors.ts";
+import { decodeBody, encodeJson } from "../core/input/json.ts";
+import type { Payload } from "../core/input/json-type.ts";
+import { suppressUnhandled } from "../core/errors/suppress-unhandled.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { checkNames, checkNumber } from "../core/input/options.ts";
 import type { Port } from "../core/port.ts";
-import type { SettleRef, SettleCall } from "../core/claim-call.ts";
-import type { RunPlace } from "../core/run.ts";
-import type { NextCosts } from "../core/stage-cost.ts";
-import { show } from "../core/show.ts";
-import { describeError } from "../core/task-error.ts";
-import type { Addition, ClaimedTask, Headers, NewMessage, NewTask, TaskState } from "../core/task.ts";
-import { TOPIC_HEADER } from "../core/topic.ts";
+import type { SettleRef, SettleCall } from "../core/task/claim-call.ts";
+import type { RunPlace } from "../core/run/run.ts";
+import type { NextCosts } from "../core/run/stage-cost.ts";
+import { show } from "../core/errors/show.ts";
+import { describeError } from "../core/errors/task-error.ts";
+import type { Addition, ClaimedTask, Headers, NewMessage, NewTask, TaskState } from "../core/task/task.ts";
+import { TOPIC_HEADER } from "../core/topic/topic.ts";
 
 /**
  * What a handler can do with its task: ack, nack, reject, release, hold, extend, progress, log, add. Task (task.ts) extends

@@ -1,7 +1,7 @@
-import type { Clock } from "../core/clock.ts";
-import { isDibsError } from "../core/errors.ts";
-import { LIMITS } from "../core/limits.ts";
-import type { Logger } from "../core/logger.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { isDibsError } from "../core/errors/errors.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import type { Logger } from "../core/process/logger.ts";
 import type { Port } from "../core/port.ts";
 import type { HeldTasks } from "./held-tasks.ts";
 import { type Membership, pause } from "./membership.ts";

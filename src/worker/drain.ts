@@ -1,5 +1,5 @@
-import type { Clock } from "../core/clock.ts";
-import { claimLost, DibsError } from "../core/errors.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { claimLost, DibsError } from "../core/errors/errors.ts";
 import { setFate } from "./held.ts";
 import type { HeldTasks } from "./held-tasks.ts";
 import { abortAfter } from "./options.ts";

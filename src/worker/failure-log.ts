@@ -1,8 +1,8 @@
-import { showAttempt } from "../core/retry.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Logger } from "../core/logger.ts";
-import { escapeControls } from "../core/show.ts";
-import { describeError } from "../core/task-error.ts";
+import { showAttempt } from "../core/task/retry.ts";
+import type { Clock } from "../core/time/clock.ts";
+import type { Logger } from "../core/process/logger.ts";
+import { escapeControls } from "../core/errors/show.ts";
+import { describeError } from "../core/errors/task-error.ts";
 
 /**
  * Logs the failures of tasks, for all workers of a process: each death, and attempts that fail again and again. A first

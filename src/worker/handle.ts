@@ -1,9 +1,9 @@
-import { isChildFailure } from "../core/child-failed.ts";
-import { isKeyHold, isReject, requestedDelay } from "../core/control.ts";
-import { isDibsError } from "../core/errors.ts";
-import { timeoutError } from "../core/attempt-errors.ts";
-import type { SettleCall } from "../core/claim-call.ts";
-import { describeError } from "../core/task-error.ts";
+import { isChildFailure } from "../core/handler/child-failed.ts";
+import { isKeyHold, isReject, requestedDelay } from "../core/handler/control.ts";
+import { isDibsError } from "../core/errors/errors.ts";
+import { timeoutError } from "../core/errors/attempt-errors.ts";
+import type { SettleCall } from "../core/task/claim-call.ts";
+import { describeError } from "../core/errors/task-error.ts";
 import type { Held } from "./held.ts";
 import type { Task } from "./task.ts";
 

@@ -1,8 +1,8 @@
-import { claimLost, type DibsError, isDibsError } from "../core/errors.ts";
-import { LIMITS } from "../core/limits.ts";
-import type { QueuePolicy } from "../core/policy.ts";
+import { claimLost, type DibsError, isDibsError } from "../core/errors/errors.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import type { QueuePolicy } from "../core/queue/policy.ts";
 import type { Port } from "../core/port.ts";
-import type { ClaimedTask } from "../core/task.ts";
+import type { ClaimedTask } from "../core/task/task.ts";
 import type { Ahead } from "./ahead.ts";
 import { type Held, setFate } from "./held.ts";
 import type { Observer } from "./observer.ts";

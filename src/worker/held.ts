@@ -1,6 +1,6 @@
-import { DibsError } from "../core/errors.ts";
-import type { QueuePolicy } from "../core/policy.ts";
-import type { ClaimedTask } from "../core/task.ts";
+import { DibsError } from "../core/errors/errors.ts";
+import type { QueuePolicy } from "../core/queue/policy.ts";
+import type { ClaimedTask } from "../core/task/task.ts";
 import type { Task } from "./task.ts";
 
 /**

@@ -1,7 +1,7 @@
-import { invalid } from "../core/errors.ts";
-import type { Logger } from "../core/logger.ts";
-import { checkNames } from "../core/options.ts";
-import { show } from "../core/show.ts";
+import { invalid } from "../core/errors/errors.ts";
+import type { Logger } from "../core/process/logger.ts";
+import { checkNames } from "../core/input/options.ts";
+import { show } from "../core/errors/show.ts";
 import type { Task } from "./task.ts";
 
 /**

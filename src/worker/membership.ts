@@ -1,8 +1,8 @@
 import { hostname } from "node:os";
-import type { Clock } from "../core/clock.ts";
-import { isDibsError } from "../core/errors.ts";
-import type { Logger } from "../core/logger.ts";
-import type { ClaimNotice } from "../core/claim-call.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { isDibsError } from "../core/errors/errors.ts";
+import type { Logger } from "../core/process/logger.ts";
+import type { ClaimNotice } from "../core/task/claim-call.ts";
 import type { Port } from "../core/port.ts";
 
 const FIRST_PAUSE_MS = 100;

@@ -1,8 +1,8 @@
-import type { Logger } from "../core/logger.ts";
+import type { Logger } from "../core/process/logger.ts";
 import type { Port } from "../core/port.ts";
-import type { SettleCall } from "../core/claim-call.ts";
-import type { TaskState } from "../core/task.ts";
-import { refusal } from "../core/verification.ts";
+import type { SettleCall } from "../core/task/claim-call.ts";
+import type { TaskState } from "../core/task/task.ts";
+import { refusal } from "../core/handler/verification.ts";
 import type { SettlementObserver } from "./claim.ts";
 import type { FailedAttempt, FailureLog } from "./failure-log.ts";
 import { callHook, type WorkerHooks } from "./hooks.ts";

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { type Duration, parseDuration } from "../core/duration.ts";
-import { invalid } from "../core/errors.ts";
-import { LIMITS } from "../core/limits.ts";
-import { checkNames, checkNumber, checkText } from "../core/options.ts";
-import { show } from "../core/show.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
+import { invalid } from "../core/errors/errors.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { checkNames, checkNumber, checkText } from "../core/input/options.ts";
+import { show } from "../core/errors/show.ts";
 import { checkHooks, type WorkerHooks } from "./hooks.ts";
 
 /** Without type arguments, as for several queues, hooks get tasks of unknown data. */

@@ -1,4 +1,4 @@
-import type { QueuePolicy } from "../core/policy.ts";
+import type { QueuePolicy } from "../core/queue/policy.ts";
 
 /**
  * How many tasks a worker claims ahead, beyond its free slots (docs/decisions/0033). `prefetch: "auto"` allows only what

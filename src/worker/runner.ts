@@ -1,5 +1,5 @@
-import type { Clock } from "../core/clock.ts";
-import type { Logger } from "../core/logger.ts";
+import type { Clock } from "../core/time/clock.ts";
+import type { Logger } from "../core/process/logger.ts";
 import type { Port } from "../core/port.ts";
 import type { EncodeResult, NextCost } from "./claim.ts";
 import { Deadlines } from "./deadlines.ts";

@@ -1,14 +1,14 @@
-import { type Duration, parseDuration } from "../core/duration.ts";
-import { DibsError, invalid } from "../core/errors.ts";
-import { decodeBody, encodeJson } from "../core/json.ts";
-import { LIMITS } from "../core/limits.ts";
-import { suppressUnhandled } from "../core/suppress-unhandled.ts";
-import { checkNames, checkText } from "../core/options.ts";
+import { type Duration, parseDuration } from "../core/time/duration.ts";
+import { DibsError, invalid } from "../core/errors/errors.ts";
+import { decodeBody, encodeJson } from "../core/input/json.ts";
+import { LIMITS } from "../core/input/limits.ts";
+import { suppressUnhandled } from "../core/errors/suppress-unhandled.ts";
+import { checkNames, checkText } from "../core/input/options.ts";
 import type { Port } from "../core/port.ts";
-import { show } from "../core/show.ts";
-import { checkSignalName } from "../core/signal-name.ts";
-import { isSleepSignal, sleepSignal } from "../core/sleep-signal.ts";
-import { type ClaimedTask, JSON_TYPE, type Step } from "../core/task.ts";
+import { show } from "../core/errors/show.ts";
+import { checkSignalName } from "../core/handler/signal-name.ts";
+import { isSleepSignal, sleepSignal } from "../core/handler/sleep-signal.ts";
+import { type ClaimedTask, JSON_TYPE, type Step } from "../core/task/task.ts";
 
 /**
  * The steps and signals of one task, for Task. A handler that is called again goes through its steps again, and each

@@ -1,9 +1,9 @@
-import { isReject } from "../core/control.ts";
-import { type ErrorCode, invalid, isDibsError } from "../core/errors.ts";
+import { isReject } from "../core/handler/control.ts";
+import { type ErrorCode, invalid, isDibsError } from "../core/errors/errors.ts";
 import type { Port } from "../core/port.ts";
-import { show } from "../core/show.ts";
-import type { Body, TaskRecord } from "../core/task.ts";
-import type { Verified } from "../core/verification.ts";
+import { show } from "../core/errors/show.ts";
+import type { Body, TaskRecord } from "../core/task/task.ts";
+import type { Verified } from "../core/handler/verification.ts";
 import type { Task } from "./task.ts";
 
 /** True accepts. A refused task goes to another worker, with the reason as its `task.feedback`. */

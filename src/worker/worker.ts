@@ -1,8 +1,8 @@
-import { refuseSurplus } from "../core/arguments.ts";
-import { DibsError } from "../core/errors.ts";
-import { KeepAlive } from "../core/keep-alive.ts";
-import type { Logger } from "../core/logger.ts";
-import type { ClaimNotice } from "../core/claim-call.ts";
+import { refuseSurplus } from "../core/input/arguments.ts";
+import { DibsError } from "../core/errors/errors.ts";
+import { KeepAlive } from "../core/process/keep-alive.ts";
+import type { Logger } from "../core/process/logger.ts";
+import type { ClaimNotice } from "../core/task/claim-call.ts";
 import type { Port } from "../core/port.ts";
 import { Ahead } from "./ahead.ts";
 import { Claimer } from "./claimer.ts";

@@ -3,9 +3,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import { RecentEvents } from "../../src/broker/recent-events.ts";
-import { DibsError } from "../../src/core/errors.ts";
-import type { EventPage } from "../../src/core/event-page.ts";
-import type { DibsEvent } from "../../src/core/events.ts";
+import { DibsError } from "../../src/core/errors/errors.ts";
+import type { EventPage } from "../../src/core/event/event-page.ts";
+import type { DibsEvent } from "../../src/core/event/events.ts";
 import type { Engine, Op, Outcome } from "../../src/engine/engine.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";

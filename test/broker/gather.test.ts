@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Gatherer, type GathererListener } from "../../src/broker/gather.ts";
-import { DibsError } from "../../src/core/errors.ts";
+import { DibsError } from "../../src/core/errors/errors.ts";
 import type { Engine, Op, Outcome } from "../../src/engine/engine.ts";
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

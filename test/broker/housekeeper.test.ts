@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Housekeeper } from "../../src/broker/housekeeping/housekeeper.ts";
-import { DibsError } from "../../src/core/errors.ts";
+import { DibsError } from "../../src/core/errors/errors.ts";
 import type { DueDocument } from "../../src/engine/documents.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { endOrState } from "../../src/broker/results.ts";
-import { DibsError } from "../../src/core/errors.ts";
+import { DibsError } from "../../src/core/errors/errors.ts";
 import type { WaitOptions } from "../../src/core/port.ts";
-import type { TaskEnd } from "../../src/core/task.ts";
+import type { TaskEnd } from "../../src/core/task/task.ts";
 
 const END = { state: "done", result: "1" } as TaskEnd;
 const late = (): Promise<TaskEnd> => Promise.reject(new DibsError("TIMEOUT", "not within 5 ms"));

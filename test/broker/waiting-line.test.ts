@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import { WaitingLine } from "../../src/broker/waiting-line.ts";
-import type { ClaimCall } from "../../src/core/claim-call.ts";
-import type { ClaimedTask } from "../../src/core/task.ts";
+import type { ClaimCall } from "../../src/core/task/claim-call.ts";
+import type { ClaimedTask } from "../../src/core/task/task.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../src/engine/claim-request.ts";
 import type { Op } from "../../src/engine/engine.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { eachEvent } from "../../src/core/event-page.ts";
-import type { ClaimNotice } from "../../src/core/claim-call.ts";
+import { eachEvent } from "../../src/core/event/event-page.ts";
+import type { ClaimNotice } from "../../src/core/task/claim-call.ts";
 import type { Port } from "../../src/core/port.ts";
-import type { ClaimedTask } from "../../src/core/task.ts";
+import type { ClaimedTask } from "../../src/core/task/task.ts";
 import { Served } from "./served.ts";
 
 const QUEUE = "work";

@@ -14,7 +14,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { openPort } from "../../src/api/open.ts";
 import { openRemote } from "../../src/client/remote.ts";
-import { SILENT } from "../../src/core/logger.ts";
+import { SILENT } from "../../src/core/process/logger.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { decode, encode } from "../../src/protocol/codec.ts";
 import { CLOSE, PATH } from "../../src/protocol/messages.ts";

@@ -1,7 +1,7 @@
 import { onTestFinished } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import { openRemote } from "../../src/client/remote.ts";
-import { SILENT } from "../../src/core/logger.ts";
+import { SILENT } from "../../src/core/process/logger.ts";
 import type { Port } from "../../src/core/port.ts";
 import type { NativeOptions } from "../../src/doors/native/door.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";

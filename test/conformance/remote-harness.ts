@@ -1,5 +1,5 @@
 import { openRemote } from "../../src/client/remote.ts";
-import { SILENT } from "../../src/core/logger.ts";
+import { SILENT } from "../../src/core/process/logger.ts";
 import { isLong } from "../run/long.ts";
 import type { Harness, Opened } from "./suite/harness.ts";
 import type { ThemeName } from "./suite/index.ts";

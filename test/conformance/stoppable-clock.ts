@@ -1,4 +1,4 @@
-import type { Clock, Reading } from "../../src/core/clock.ts";
+import type { Clock, Reading } from "../../src/core/time/clock.ts";
 
 /**
  * The clock of an engine that uses its timers for heartbeats. stop() stops the heartbeats, as if the process hung.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { kindOf, hostAndDatabaseOf, showAddress, withoutSecrets } from "../../src/core/address.ts";
+import { kindOf, hostAndDatabaseOf, showAddress, withoutSecrets } from "../../src/core/process/address.ts";
 import { addressesWith, CANARY } from "./secret-addresses.ts";
 
 describe("the kind of an address", () => {

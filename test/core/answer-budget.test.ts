@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AnswerBudget, type Room } from "../../src/core/answer-budget.ts";
+import { AnswerBudget, type Room } from "../../src/core/answer/answer-budget.ts";
 
 const bounds = { perClient: 10, inTotal: 25 };
 

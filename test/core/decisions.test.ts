@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { countNew } from "../../src/core/add-rules.ts";
-import { countAttempt } from "../../src/core/attempt-outcome.ts";
-import { noFlow } from "../../src/core/flow.ts";
-import { isTaken, keyExpiresAt } from "../../src/core/idempotency.ts";
-import { deadlineOf, isSilent, leaseOfClaim } from "../../src/core/lease.ts";
-import { pastRetention } from "../../src/core/retention.ts";
-import { workersToAvoid } from "../../src/core/retry.ts";
-import { effectOnRun, losesResult, stateOfRun } from "../../src/core/run-end.ts";
+import { countNew } from "../../src/core/task/add-rules.ts";
+import { countAttempt } from "../../src/core/task/attempt-outcome.ts";
+import { noFlow } from "../../src/core/queue/flow.ts";
+import { isTaken, keyExpiresAt } from "../../src/core/task/idempotency.ts";
+import { deadlineOf, isSilent, leaseOfClaim } from "../../src/core/task/lease.ts";
+import { pastRetention } from "../../src/core/task/retention.ts";
+import { workersToAvoid } from "../../src/core/task/retry.ts";
+import { effectOnRun, losesResult, stateOfRun } from "../../src/core/run/run-end.ts";
 
 /** The rules that all engines share. */
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { LONGEST_MS, parseDuration } from "../../src/core/duration.ts";
-import { isDibsError } from "../../src/core/errors.ts";
+import { LONGEST_MS, parseDuration } from "../../src/core/time/duration.ts";
+import { isDibsError } from "../../src/core/errors/errors.ts";
 
 test.each([
   ["250ms", 250],

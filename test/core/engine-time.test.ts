@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Reading } from "../../src/core/clock.ts";
-import { advanceTime, startTime } from "../../src/core/engine-time.ts";
+import type { Reading } from "../../src/core/time/clock.ts";
+import { advanceTime, startTime } from "../../src/core/time/engine-time.ts";
 
 const HOUR = 3_600_000;
 const NOON = Date.UTC(2026, 0, 15, 12);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isReject, Reject, requestedDelay, Retry } from "../../src/core/control.ts";
+import { isReject, Reject, requestedDelay, Retry } from "../../src/core/handler/control.ts";
 import {
   claimLost,
   ClaimLostError,
@@ -7,8 +7,8 @@ import {
   ERROR_CODES,
   errorFrom,
   isDibsError,
-} from "../../src/core/errors.ts";
-import { describeError } from "../../src/core/task-error.ts";
+} from "../../src/core/errors/errors.ts";
+import { describeError } from "../../src/core/errors/task-error.ts";
 
 describe("DibsError", () => {
   test.each(ERROR_CODES)("an error with code %s survives the conversion to plain data", (code) => {

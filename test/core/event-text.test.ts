@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { EventWriter, timeOf, typeOf } from "../../src/core/event-text.ts";
-import type { DibsEvent } from "../../src/core/events.ts";
+import { EventWriter, timeOf, typeOf } from "../../src/core/event/event-text.ts";
+import type { DibsEvent } from "../../src/core/event/events.ts";
 
 const QUEUE = 'a "queue"\n';
 const about = { type: "task.done", at: 1, queue: QUEUE, worker: 'w"', attempt: 1 } as const;

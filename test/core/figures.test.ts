@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { countOf, showFigure, showMs, showPercent, showRate } from "../../src/core/figures.ts";
+import { countOf, showFigure, showMs, showPercent, showRate } from "../../src/core/answer/figures.ts";
 
 describe("figures in sentences", () => {
   test.each([

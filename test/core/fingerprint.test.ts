@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { fingerprint } from "../../src/core/fingerprint.ts";
-import { describeError } from "../../src/core/task-error.ts";
+import { fingerprint } from "../../src/core/errors/fingerprint.ts";
+import { describeError } from "../../src/core/errors/task-error.ts";
 import { FAMILIES } from "./error-families.ts";
 import { cpuTimeOf } from "./cpu-time.ts";
 

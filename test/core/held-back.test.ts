@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { heldBackBy, heldBackByGroups } from "../../src/core/held-back.ts";
-import { resolvePolicy } from "../../src/core/policy.ts";
-import { NO_METER, spend } from "../../src/core/rate.ts";
+import { heldBackBy, heldBackByGroups } from "../../src/core/queue/held-back.ts";
+import { resolvePolicy } from "../../src/core/queue/policy.ts";
+import { NO_METER, spend } from "../../src/core/queue/rate.ts";
 
 const FIRST = { urgent: false, cost: 1 };
 const FREE = { heldUntil: 0, meter: NO_METER, running: 0 };

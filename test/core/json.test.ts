@@ -1,8 +1,8 @@
 import { runInNewContext } from "node:vm";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decodeBody, encodeJson } from "../../src/core/json.ts";
-import { JSON_TYPE } from "../../src/core/task.ts";
+import { decodeBody, encodeJson } from "../../src/core/input/json.ts";
+import { JSON_TYPE } from "../../src/core/task/task.ts";
 
 test("a value that JSON can carry comes back unchanged", () => {
   fc.assert(

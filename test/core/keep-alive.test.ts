@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { KeepAlive } from "../../src/core/keep-alive.ts";
+import { KeepAlive } from "../../src/core/process/keep-alive.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { byteLength, isLarger, LIMITS, queueFull, tooLarge } from "../../src/core/limits.ts";
+import { byteLength, isLarger, LIMITS, queueFull, tooLarge } from "../../src/core/input/limits.ts";
 
 const KIB = 1024;
 

@@ -2,8 +2,8 @@
 
 import { describe, expect, test, vi } from "vitest";
 import { parseSearch } from "../../src/dashboard/search-query.ts";
-import { checkPattern, checkTopic, matchesTopic } from "../../src/core/topic.ts";
-import { TopicTree } from "../../src/core/topic-tree.ts";
+import { checkPattern, checkTopic, matchesTopic } from "../../src/core/topic/topic.ts";
+import { TopicTree } from "../../src/core/topic/topic-tree.ts";
 import { Grant } from "../../src/server/scopes.ts";
 
 /** How often `work` calls the method. */

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { checkNames, checkNumber, checkObject, checkText } from "../../src/core/options.ts";
-import { checkQueueName } from "../../src/core/queue-name.ts";
+import { checkNames, checkNumber, checkObject, checkText } from "../../src/core/input/options.ts";
+import { checkQueueName } from "../../src/core/queue/queue-name.ts";
 import { cpuTimeOf } from "./cpu-time.ts";
 
 describe("option names", () => {

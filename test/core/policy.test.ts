@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isDibsError } from "../../src/core/errors.ts";
+import { isDibsError } from "../../src/core/errors/errors.ts";
 import {
   DEFAULT_POLICY,
   groupOrder,
@@ -7,8 +7,8 @@ import {
   type QueuePolicyOptions,
   mergePolicy,
   resolvePolicy,
-} from "../../src/core/policy.ts";
-import { rankOf } from "../../src/core/task.ts";
+} from "../../src/core/queue/policy.ts";
+import { rankOf } from "../../src/core/task/task.ts";
 
 describe("policy", () => {
   test("parsing a policy returns only the named fields, in milliseconds", () => {

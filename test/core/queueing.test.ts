@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { meanWait, probabilityOfWait, serversFor, waitQuantile } from "../../src/core/queueing.ts";
+import { meanWait, probabilityOfWait, serversFor, waitQuantile } from "../../src/core/queue/queueing.ts";
 
 // Values of Erlang C from published tables.
 test.each([

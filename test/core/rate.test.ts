@@ -8,7 +8,7 @@ import {
   type RateLimit,
   roomFor,
   spend,
-} from "../../src/core/rate.ts";
+} from "../../src/core/queue/rate.ts";
 
 const limit = (max: number, per: number, more: Partial<RateLimit> = {}): RateLimit => ({
   max,

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Backoff, DEFAULT_POLICY } from "../../src/core/policy.ts";
-import { backoffDelay, isExhausted } from "../../src/core/retry.ts";
+import { type Backoff, DEFAULT_POLICY } from "../../src/core/queue/policy.ts";
+import { backoffDelay, isExhausted } from "../../src/core/task/retry.ts";
 
 const plain: Backoff = { type: "exponential", delay: 1_000, max: 600_000, jitter: 0 };
 const middle = () => 0.5;

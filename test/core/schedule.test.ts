@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fire, type Missed, type ScheduleState } from "../../src/core/schedule.ts";
+import { fire, type Missed, type ScheduleState } from "../../src/core/time/schedule.ts";
 
 const HOUR = 3_600_000;
 

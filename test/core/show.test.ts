@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { show } from "../../src/core/show.ts";
+import { show } from "../../src/core/errors/show.ts";
 
 class Account {
   readonly password = "hunter2";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { costFrom } from "../../src/core/stage-cost.ts";
+import { costFrom } from "../../src/core/run/stage-cost.ts";
 
 test("a cost is a number from 0 to a billion, or a function of the input that returns one", () => {
   for (const cost of [0, 1, 1e9]) {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { checkNode } from "../../src/core/supported-node.ts";
-import { isOlder } from "../../src/core/version.ts";
+import { checkNode } from "../../src/core/process/supported-node.ts";
+import { isOlder } from "../../src/core/process/version.ts";
 
 test("versions are compared by number", () => {
   expect(isOlder("3.51.2", "3.51.3")).toBe(true);
@@ -31,14 +31,14 @@ test.each([
   "src/engines/postgres/heartbeat/heartbeat-thread.ts",
 ])("%s checks Node's version before it imports anything else", (file) => {
   const [first] = readFileSync(file, "utf8").match(/^(import|export) .*$/m)!;
-  expect(first).toMatch(/^import "[./]+\/core\/supported-node\.ts";$/);
+  expect(first).toMatch(/^import "[./]+\/core\/process\/supported-node\.ts";$/);
 });
 
 test("the shell checks the Node version before it imports anything that an old Node cannot load", () => {
   const imports = readFileSync("src/cli/main.ts", "utf8").match(/\bimport\b.*"(.*)"/g);
   expect(imports).toEqual([
     'import { EXIT } from "./exit.ts"',
-    'import("../core/supported-node.ts"',
+    'import("../core/process/supported-node.ts"',
     'import("./program.ts"',
   ]);
 });

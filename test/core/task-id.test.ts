@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { formatTaskId, isTaskId, parseTaskId, STORE_LIMIT } from "../../src/core/task-id.ts";
+import { formatTaskId, isTaskId, parseTaskId, STORE_LIMIT } from "../../src/core/task/task-id.ts";
 
 const LAST_MS = 2 ** 48 - 1;
 const LAST_SEQ = 2 ** 48 - 1;

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { TopicTree } from "../../src/core/topic-tree.ts";
-import { copiesOf, matchesTopic, subscriptionQueue } from "../../src/core/topic.ts";
-import { checkQueueName } from "../../src/core/queue-name.ts";
+import { TopicTree } from "../../src/core/topic/topic-tree.ts";
+import { copiesOf, matchesTopic, subscriptionQueue } from "../../src/core/topic/topic.ts";
+import { checkQueueName } from "../../src/core/queue/queue-name.ts";
 
 // Few words, so that many patterns match many topics.
 const word = fc.constantFrom("a", "b", "c");

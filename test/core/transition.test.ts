@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { DEFAULT_POLICY } from "../../src/core/policy.ts";
+import { DEFAULT_POLICY } from "../../src/core/queue/policy.ts";
 import {
   afterFailure,
   afterReturn,
@@ -7,7 +7,7 @@ import {
   joinsGroupWhenDue,
   NEVER,
   stepsAside,
-} from "../../src/core/transition.ts";
+} from "../../src/core/task/transition.ts";
 
 const NOW = 1_000;
 const FAILED = { failures: 1, maxAttempts: 3, cancelRequested: false, expiresAt: null, runEnded: false };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openingAt, parseWindow } from "../../src/core/window.ts";
+import { openingAt, parseWindow } from "../../src/core/queue/window.ts";
 
 const at = (text: string): number => Date.parse(text);
 

@@ -3,7 +3,7 @@ import { DEMO_LIMITS } from "../../src/demo/start.ts";
 import { Dashboard } from "../../src/dashboard/dashboard.ts";
 import { DemoControl, type RunningDemo, type StartDemo } from "../../src/dashboard/demo-control.ts";
 import { openPort } from "../../src/api/open.ts";
-import { SILENT } from "../../src/core/logger.ts";
+import { SILENT } from "../../src/core/process/logger.ts";
 import { callerOf, makeTokens, startDashboard } from "./kit.ts";
 
 /** Remembers how it was called instead of starting processes. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { array, assert, nat, option, property } from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
-import { SILENT } from "../../src/core/logger.ts";
+import { SILENT } from "../../src/core/process/logger.ts";
 import type { Port } from "../../src/core/port.ts";
 import { HISTORY_SERIES } from "../../src/dashboard/contract.ts";
 import { History } from "../../src/dashboard/history.ts";

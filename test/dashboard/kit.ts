@@ -1,7 +1,7 @@
 import { onTestFinished } from "vitest";
 import type { LiveFrame } from "../../src/dashboard/live-frames.ts";
 import { Dashboard } from "../../src/dashboard/dashboard.ts";
-import { SILENT } from "../../src/core/logger.ts";
+import { SILENT } from "../../src/core/process/logger.ts";
 import type { Port } from "../../src/core/port.ts";
 import { openPort } from "../../src/api/open.ts";
 import { Access } from "../../src/server/access.ts";

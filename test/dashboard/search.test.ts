@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { LIMITS } from "../../src/core/limits.ts";
+import { LIMITS } from "../../src/core/input/limits.ts";
 import { describeSearch, parseSearch } from "../../src/dashboard/search-query.ts";
 import { callerOf, makeTokens, startDashboard } from "./kit.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { LIMITS } from "../../src/core/limits.ts";
-import type { NewTask, TaskEnd } from "../../src/core/task.ts";
+import { LIMITS } from "../../src/core/input/limits.ts";
+import type { NewTask, TaskEnd } from "../../src/core/task/task.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";

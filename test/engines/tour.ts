@@ -1,7 +1,7 @@
-import type { Reading } from "../../src/core/clock.ts";
-import { DEFAULT_POLICY } from "../../src/core/policy.ts";
-import { verificationQueue } from "../../src/core/verification.ts";
-import { END_STATES, PENDING_STATES } from "../../src/core/task.ts";
+import type { Reading } from "../../src/core/time/clock.ts";
+import { DEFAULT_POLICY } from "../../src/core/queue/policy.ts";
+import { verificationQueue } from "../../src/core/handler/verification.ts";
+import { END_STATES, PENDING_STATES } from "../../src/core/task/task.ts";
 import type { Op, Outcome, VerbName, Verbs } from "../../src/engine/engine.ts";
 import { newTask, now, QUEUE, worker } from "./sqlite/kit.ts";
 

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ERROR_CODES } from "../../src/core/errors.ts";
+import { ERROR_CODES } from "../../src/core/errors/errors.ts";
 
 const root = join(import.meta.dirname, "../..");
 const source = (path: string): string => join(root, "src", path);

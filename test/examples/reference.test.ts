@@ -14,7 +14,7 @@ import { Schedule } from "../../src/api/schedule.ts";
 import { Subscription } from "../../src/api/subscription.ts";
 import { Topic } from "../../src/api/topic.ts";
 import { AddedTaskHandle, TaskHandle } from "../../src/api/task-handle.ts";
-import { DEFAULT_POLICY } from "../../src/core/policy.ts";
+import { DEFAULT_POLICY } from "../../src/core/queue/policy.ts";
 import { Alerts } from "../../src/pools/alerts.ts";
 import { Pool } from "../../src/pools/pool.ts";
 import { ManualClock } from "../../src/testing/index.ts";

@@ -1,6 +1,6 @@
 import { Agent, request } from "node:http";
 import { connect } from "node:net";
-import { ERROR_CODES } from "../../src/core/errors.ts";
+import { ERROR_CODES } from "../../src/core/errors/errors.ts";
 import type { Random } from "../simulation/random.ts";
 import type { Attack } from "./fuzz.ts";
 import { anyBytes, anyValue, bend, scratch } from "./values.ts";

@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import { WebSocket } from "ws";
-import { ERROR_CODES } from "../../src/core/errors.ts";
+import { ERROR_CODES } from "../../src/core/errors/errors.ts";
 import { PATH } from "../../src/protocol/messages.ts";
 import { VERBS, type WireVerb } from "../../src/protocol/verbs.ts";
 import type { Random } from "../simulation/random.ts";

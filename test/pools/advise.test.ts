@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { meanWait } from "../../src/core/queueing.ts";
-import { NO_DEPTH, type QueueStats } from "../../src/core/task.ts";
+import { meanWait } from "../../src/core/queue/queueing.ts";
+import { NO_DEPTH, type QueueStats } from "../../src/core/task/task.ts";
 import { advise } from "../../src/pools/advise.ts";
 
 const QUIET: QueueStats = {

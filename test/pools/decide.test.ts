@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decide, type Observed, type PoolPolicy } from "../../src/pools/decide.ts";
-import { waitQuantile } from "../../src/core/queueing.ts";
+import { waitQuantile } from "../../src/core/queue/queueing.ts";
 import { IDLE, POLICY } from "./kit.ts";
 
 function live(count: number, busy = 0): Observed["workers"] {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { meanWait } from "../../src/core/queueing.ts";
+import { meanWait } from "../../src/core/queue/queueing.ts";
 import { advise } from "../../src/pools/advise.ts";
-import { NO_DEPTH } from "../../src/core/task.ts";
+import { NO_DEPTH } from "../../src/core/task/task.ts";
 import { arrivals, DAY_MS, type Load, rateAt } from "../../src/pools/load.ts";
 import { parsePoolPolicy, type PoolPolicyOptions } from "../../src/pools/policy.ts";
 import { seededRandom } from "../../src/pools/random.ts";

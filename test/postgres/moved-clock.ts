@@ -1,5 +1,5 @@
 import type { Client } from "pg";
-import type { Clock } from "../../src/core/clock.ts";
+import type { Clock } from "../../src/core/time/clock.ts";
 import type { Engine, Op, Outcome, Outcomes, TransactionVerb } from "../../src/engine/engine.ts";
 import { HeartbeatTimer } from "../../src/engine/heartbeat-timer.ts";
 import { openPostgres, type PostgresOptions } from "../../src/engines/postgres/engine.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { open } from "../../src/index.ts";
-import type { Logger } from "../../src/core/logger.ts";
+import type { Logger } from "../../src/core/process/logger.ts";
 import { forbidden, setUp, task, claimCall } from "./guarded.ts";
 
 /** What a program declares on first use, with a token without admin: it creates, and does not change. */

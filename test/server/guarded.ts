@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { openPort } from "../../src/api/open.ts";
 import { openRemote } from "../../src/client/remote.ts";
-import { SILENT } from "../../src/core/logger.ts";
+import { SILENT } from "../../src/core/process/logger.ts";
 import type { Port } from "../../src/core/port.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { Access } from "../../src/server/access.ts";

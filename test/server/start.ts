@@ -1,6 +1,6 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SILENT } from "../../src/core/logger.ts";
+import { SILENT } from "../../src/core/process/logger.ts";
 import type { Port } from "../../src/core/port.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { Access } from "../../src/server/access.ts";

@@ -1,7 +1,7 @@
-import type { TaskChange } from "../../src/core/change.ts";
-import { formatTaskId } from "../../src/core/task-id.ts";
-import { type ClaimRef, type DeadFilter, END_STATES, PENDING_STATES } from "../../src/core/task.ts";
-import { verificationQueue } from "../../src/core/verification.ts";
+import type { TaskChange } from "../../src/core/task/change.ts";
+import { formatTaskId } from "../../src/core/task/task-id.ts";
+import { type ClaimRef, type DeadFilter, END_STATES, PENDING_STATES } from "../../src/core/task/task.ts";
+import { verificationQueue } from "../../src/core/handler/verification.ts";
 import { cursorOf } from "../../src/engine/cursor.ts";
 import type { Op, PageRequest, VerbName } from "../../src/engine/engine.ts";
 import type { Settlement } from "../../src/engine/settlement.ts";

@@ -1,9 +1,9 @@
-import type { NamedPolicy } from "../../src/core/policy.ts";
-import type { NewChild } from "../../src/core/children.ts";
-import type { Addition, Body, NewMessage, NewTask, TaskError } from "../../src/core/task.ts";
-import { stageQueue } from "../../src/core/run.ts";
-import type { NextCosts, StageCost } from "../../src/core/stage-cost.ts";
-import type { RateLimit } from "../../src/core/rate.ts";
+import type { NamedPolicy } from "../../src/core/queue/policy.ts";
+import type { NewChild } from "../../src/core/handler/children.ts";
+import type { Addition, Body, NewMessage, NewTask, TaskError } from "../../src/core/task/task.ts";
+import { stageQueue } from "../../src/core/run/run.ts";
+import type { NextCosts, StageCost } from "../../src/core/run/stage-cost.ts";
+import type { RateLimit } from "../../src/core/queue/rate.ts";
 import type { Settlement } from "../../src/engine/settlement.ts";
 import type { Random } from "./random.ts";
 

@@ -1,5 +1,5 @@
-import type { ClaimRef } from "../../src/core/task.ts";
-import type { Verified } from "../../src/core/verification.ts";
+import type { ClaimRef } from "../../src/core/task/task.ts";
+import type { Verified } from "../../src/core/handler/verification.ts";
 import type { Op, Outcome } from "../../src/engine/engine.ts";
 
 /** What a driver remembers of its answers, so that it can ask about things that exist, or once did. */

@@ -1,4 +1,4 @@
-import type { Reading } from "../../src/core/clock.ts";
+import type { Reading } from "../../src/core/time/clock.ts";
 import type { Random } from "./random.ts";
 
 const HOUR = 3_600_000;
@@ -41,7 +41,7 @@ export class Machine {
   }
 }
 
-/** What an engine's clock must show, implemented a second time: core/engine-time.ts is under test as well. */
+/** What an engine's clock must show, implemented a second time: core/time/engine-time.ts is under test as well. */
 export class ExpectedTime {
   now: number;
   awake = 0;

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Reading } from "../../src/core/clock.ts";
+import type { Reading } from "../../src/core/time/clock.ts";
 import type { Hint } from "../../src/engine/hint.ts";
 import type { Op, Outcome } from "../../src/engine/engine.ts";
 import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/line/floors.ts";

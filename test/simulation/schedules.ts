@@ -8,8 +8,8 @@ import {
   type ScheduleDefinition,
   type ScheduleState,
   taskAt,
-} from "../../src/core/schedule.ts";
-import type { TaskRecord } from "../../src/core/task.ts";
+} from "../../src/core/time/schedule.ts";
+import type { TaskRecord } from "../../src/core/task/task.ts";
 import type { Op } from "../../src/engine/engine.ts";
 import { answer } from "./known.ts";
 import { Machine, passTime } from "./machine.ts";

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
-import { verificationQueue } from "../../src/core/verification.ts";
-import { END_STATES, PENDING_STATES } from "../../src/core/task.ts";
+import { verificationQueue } from "../../src/core/handler/verification.ts";
+import { END_STATES, PENDING_STATES } from "../../src/core/task/task.ts";
 import { MemoryStore } from "../../src/engines/memory/store.ts";
 import { BOUNDS } from "../../src/engine/bounds.ts";
 import type { Hint } from "../../src/engine/hint.ts";
 import type { Op, Outcome } from "../../src/engine/engine.ts";
 import { Generator } from "./generate.ts";
-import { isChildrenSignal } from "../../src/core/children-signal.ts";
+import { isChildrenSignal } from "../../src/core/handler/children-signal.ts";
 import { FamilyJudge } from "./guarantees/families.ts";
 import { Watch } from "./guarantees/watch.ts";
 import { LimitJudge } from "./guarantees/limits.ts";

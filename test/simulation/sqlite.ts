@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Reading } from "../../src/core/clock.ts";
+import type { Reading } from "../../src/core/time/clock.ts";
 import type { Hint } from "../../src/engine/hint.ts";
 import type { Op, Outcome } from "../../src/engine/engine.ts";
 import { SqliteStore } from "../../src/engines/sqlite/batch/store.ts";

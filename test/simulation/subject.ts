@@ -1,5 +1,5 @@
-import type { Reading } from "../../src/core/clock.ts";
-import type { NewTask } from "../../src/core/task.ts";
+import type { Reading } from "../../src/core/time/clock.ts";
+import type { NewTask } from "../../src/core/task/task.ts";
 import type { Hint } from "../../src/engine/hint.ts";
 import type { Op, Outcome } from "../../src/engine/engine.ts";
 

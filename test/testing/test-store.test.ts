@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { SILENT } from "../../src/core/logger.ts";
+import { SILENT } from "../../src/core/process/logger.ts";
 import { Retry } from "../../src/index.ts";
 import { openTestStore, type TestStore } from "../../src/testing/index.ts";
 

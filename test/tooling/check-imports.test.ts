@@ -7,9 +7,9 @@ function problems(file: string, source: string): string[] {
 
 describe("the import table allows", () => {
   test.each([
-    ["src/core/task.ts", `import { now } from "./clock.ts"`],
+    ["src/core/task/task.ts", `import { now } from "./clock.ts"`],
     ["src/core/schema.ts", `import type { StandardSchemaV1 } from "@standard-schema/spec"`],
-    ["src/engine/engine.ts", `import { Task } from "../core/task.ts"`],
+    ["src/engine/engine.ts", `import { Task } from "../core/task/task.ts"`],
     ["src/engines/sqlite/verbs/add.ts", `import Database from "better-sqlite3"; import "../line/line.ts"`],
     ["src/engines/sqlite/verbs/claim.ts", `import { Engine } from "../../../engine/engine.ts"`],
     ["src/engines/sqlite/line/line.ts", `import { type Add } from "../verbs/add.ts"`],
@@ -20,7 +20,7 @@ describe("the import table allows", () => {
       "src/api/open.ts",
       `import("../engines/sqlite/engine.ts"); import { Broker } from "../broker/broker.ts"`,
     ],
-    ["src/index.ts", `export { open } from "./api/open.ts"; export type { Task } from "./core/task.ts"`],
+    ["src/index.ts", `export { open } from "./api/open.ts"; export type { Task } from "./core/task/task.ts"`],
     ["src/pools/simulate.ts", `import { decide } from "./decide.ts"`],
     ["web/src/app.tsx", `import { render } from "preact"; export const a = <p />; import "./style/base.css"`],
     ["web/src/api/contract.ts", `export type * from "../../../src/dashboard/contract.ts"`],
@@ -33,7 +33,7 @@ describe("the import table allows", () => {
 
 describe("the import table refuses", () => {
   test.each([
-    ["core anything else", "src/core/task.ts", `import "../engine/engine.ts"`, "not engine"],
+    ["core anything else", "src/core/task/task.ts", `import "../../engine/engine.ts"`, "not engine"],
     ["core Node's modules", "src/core/id.ts", `import { randomUUID } from "crypto"`, "Node's own modules"],
     ["core a package", "src/core/id.ts", `import "zod"`, "core may import types of @standard-schema/spec"],
     [
@@ -73,7 +73,7 @@ describe("the import table refuses", () => {
       "not in the published",
     ],
     ["a file outside src", "src/api/version.ts", `import p from "../../package.json"`, "outside src"],
-    ["code of the server in the page", "web/src/a.ts", `import "../../src/core/task.ts"`, "import type"],
+    ["code of the server in the page", "web/src/a.ts", `import "../../src/core/task/task.ts"`, "import type"],
     ["an engine in the page", "web/src/a.ts", `import type { A } from "../../src/engine/e.ts"`, "not engine"],
     ["Node in the page", "web/src/a.ts", `import "node:fs"`, "of npm packages, web may import"],
     ["a path that Node cannot run", "src/api/queue.ts", `import "../core/task.js"`, "end in .ts"],

@@ -10,7 +10,7 @@ import { openPort } from "../../src/api/open.ts";
 import { addCommand } from "../../src/cli/commands/add.ts";
 import { serveCommand } from "../../src/cli/commands/serve.ts";
 import { tokensCommand } from "../../src/cli/commands/tokens.ts";
-import { parseDuration } from "../../src/core/duration.ts";
+import { parseDuration } from "../../src/core/time/duration.ts";
 import { Access } from "../../src/server/access.ts";
 import { type Config, resolveConfig } from "../../src/server/config.ts";
 import { Tokens } from "../../src/server/tokens.ts";

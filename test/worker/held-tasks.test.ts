@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { DibsError } from "../../src/core/errors.ts";
-import { DEFAULT_POLICY } from "../../src/core/policy.ts";
+import { DibsError } from "../../src/core/errors/errors.ts";
+import { DEFAULT_POLICY } from "../../src/core/queue/policy.ts";
 import type { Port } from "../../src/core/port.ts";
-import type { ClaimedTask } from "../../src/core/task.ts";
+import type { ClaimedTask } from "../../src/core/task/task.ts";
 import { ManualClock } from "../../src/testing/index.ts";
 import { Ahead } from "../../src/worker/ahead.ts";
 import { HeldTasks } from "../../src/worker/held-tasks.ts";

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { DibsError } from "../../src/core/errors.ts";
-import type { ClaimNotice } from "../../src/core/claim-call.ts";
+import { DibsError } from "../../src/core/errors/errors.ts";
+import type { ClaimNotice } from "../../src/core/task/claim-call.ts";
 import type { Port } from "../../src/core/port.ts";
-import { DEFAULT_POLICY, type QueuePolicy } from "../../src/core/policy.ts";
+import { DEFAULT_POLICY, type QueuePolicy } from "../../src/core/queue/policy.ts";
 import { open } from "../../src/index.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { openTestStore } from "../../src/testing/test-store.ts";

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { claimLost } from "../../src/core/errors.ts";
-import type { ClaimNotice } from "../../src/core/claim-call.ts";
+import { claimLost } from "../../src/core/errors/errors.ts";
+import type { ClaimNotice } from "../../src/core/task/claim-call.ts";
 import { open } from "../../src/index.ts";
 import { latch } from "../stores.ts";
 

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { Dibs } from "../../src/api/dibs.ts";
 import { createBroker } from "../../src/broker/broker.ts";
-import { DibsError } from "../../src/core/errors.ts";
+import { DibsError } from "../../src/core/errors/errors.ts";
 import type { Engine, Op, Outcome, Outcomes } from "../../src/engine/engine.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";

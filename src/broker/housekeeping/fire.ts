@@ -1,5 +1,5 @@
-import { type ErrorCode, isDibsError } from "../../core/errors.ts";
-import { fire, SCHEDULE_KIND, type ScheduleState, taskAt } from "../../core/schedule.ts";
+import { type ErrorCode, isDibsError } from "../../core/errors/errors.ts";
+import { fire, SCHEDULE_KIND, type ScheduleState, taskAt } from "../../core/time/schedule.ts";
 import type { DueDocument } from "../../engine/documents.ts";
 import type { Context } from "../context.ts";
 import { eventOf, parseState, replace } from "../schedules.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../../core/clock.ts";
-import { isDibsError } from "../../core/errors.ts";
+import type { Clock } from "../../core/time/clock.ts";
+import { isDibsError } from "../../core/errors/errors.ts";
 import type { DueDocument } from "../../engine/documents.ts";
 import type { Op, VerbName, Verbs } from "../../engine/engine.ts";
 

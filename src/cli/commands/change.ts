@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import type { AllChange } from "../../api/change-all.ts";
-import { type TaskState, END_STATES, PENDING_STATES } from "../../core/task.ts";
+import { type TaskState, END_STATES, PENDING_STATES } from "../../core/task/task.ts";
 import { confirm, type ConfirmFlags, withConfirmation } from "../confirm.ts";
 import { ShellError } from "../exit.ts";
 import { count } from "../human.ts";

@@ -1,9 +1,9 @@
 import { Command } from "commander";
 import type { Dibs } from "../../api/dibs.ts";
 import type { DeadPatternInfo, DeadSelection } from "../../api/dead-letters.ts";
-import type { Duration } from "../../core/duration.ts";
-import { invalid } from "../../core/errors.ts";
-import { escapeControls, show } from "../../core/show.ts";
+import type { Duration } from "../../core/time/duration.ts";
+import { invalid } from "../../core/errors/errors.ts";
+import { escapeControls, show } from "../../core/errors/show.ts";
 import { confirm, type ConfirmFlags, withConfirmation } from "../confirm.ts";
 import { notFound } from "../exit.ts";
 import { count, formatAge } from "../human.ts";

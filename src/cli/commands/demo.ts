@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
-import { kindOf } from "../../core/address.ts";
+import { kindOf } from "../../core/process/address.ts";
 import { type Demo, DEMO_LIMITS, type DemoSettings, startDemo } from "../../demo/start.ts";
 import { DIBS } from "../called-as.ts";
 import { aborted, onInterrupt } from "../interrupt.ts";

@@ -1,6 +1,6 @@
 import { Command } from "commander";
-import { type AddressKind, kindOf, withoutSecrets } from "../../core/address.ts";
-import { escapeControls } from "../../core/show.ts";
+import { type AddressKind, kindOf, withoutSecrets } from "../../core/process/address.ts";
+import { escapeControls } from "../../core/errors/show.ts";
 import { filePathOf } from "../../engine/real-file.ts";
 import { checkFile } from "../doctor/file.ts";
 import { type Finding, ok, problem } from "../doctor/finding.ts";

@@ -1,6 +1,6 @@
 import { Command } from "commander";
-import { formatRecord } from "../../core/record-lines.ts";
-import { escapeControls } from "../../core/show.ts";
+import { formatRecord } from "../../core/record/record-lines.ts";
+import { escapeControls } from "../../core/errors/show.ts";
 import { exportRecords } from "../../transfer/move.ts";
 import { say, write } from "../output.ts";
 import { addressOf, checkNotClosed, describe, watch, withTransfer } from "../transfer.ts";

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { invalid } from "../../core/errors.ts";
+import { invalid } from "../../core/errors/errors.ts";
 import { importRecords } from "../../transfer/run.ts";
 import { say } from "../output.ts";
 import { addressOf, describe, readRecords, watch, withTransfer } from "../transfer.ts";

@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import type { Dibs } from "../../api/dibs.ts";
 import { open } from "../../api/open.ts";
-import { isDibsError } from "../../core/errors.ts";
+import { isDibsError } from "../../core/errors/errors.ts";
 import type { TransferStore } from "../../engine/transfer.ts";
 import { cancelMove, moveStore } from "../../transfer/move.ts";
 import { openTransfer } from "../../transfer/open.ts";

@@ -1,8 +1,8 @@
 import { Command } from "commander";
-import { everyItem } from "../../core/every-item.ts";
-import type { PipelineRecord } from "../../core/page.ts";
-import type { Stage } from "../../core/run.ts";
-import { isGraph } from "../../core/stage-graph.ts";
+import { everyItem } from "../../core/answer/every-item.ts";
+import type { PipelineRecord } from "../../core/answer/page.ts";
+import type { Stage } from "../../core/run/run.ts";
+import { isGraph } from "../../core/run/stage-graph.ts";
 import { printJson, say } from "../output.ts";
 import { type StoreFlags, useStore, withStore } from "../store.ts";
 import { type Column, printTable } from "../table.ts";

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { Command } from "commander";
-import { kindOf } from "../../core/address.ts";
-import { invalid } from "../../core/errors.ts";
+import { kindOf } from "../../core/process/address.ts";
+import { invalid } from "../../core/errors/errors.ts";
 import type { NewEntry } from "../../core/supervision.ts";
 import { Cap } from "../../pools/cap.ts";
 import { type PoolFile, readPoolFile } from "../../pools/config.ts";

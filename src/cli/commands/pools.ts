@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import type { PoolDecision, PoolInfo } from "../../api/pool-info.ts";
-import { show } from "../../core/show.ts";
+import { show } from "../../core/errors/show.ts";
 import { notFound } from "../exit.ts";
 import { formatAge } from "../human.ts";
 import { didYouMean } from "../nearest.ts";

@@ -1,9 +1,9 @@
 import { Command } from "commander";
 import type { Dibs } from "../../api/dibs.ts";
 import type { QueueStats } from "../../api/queue-types.ts";
-import { DEFAULT_POLICY, mergePolicy, parsePolicy, resolvePolicy } from "../../core/policy.ts";
-import type { QueueSummary } from "../../core/page.ts";
-import { PENDING_STATES } from "../../core/task.ts";
+import { DEFAULT_POLICY, mergePolicy, parsePolicy, resolvePolicy } from "../../core/queue/policy.ts";
+import type { QueueSummary } from "../../core/answer/page.ts";
+import { PENDING_STATES } from "../../core/task/task.ts";
 import { confirm, type ConfirmFlags, withConfirmation } from "../confirm.ts";
 import { printFields, printHeading } from "../fields.ts";
 import { count, formatDuration, formatRate } from "../human.ts";

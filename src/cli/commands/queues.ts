@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import type { QueueStats } from "../../api/queue-types.ts";
-import { kindOf } from "../../core/address.ts";
+import { kindOf } from "../../core/process/address.ts";
 import { formatDuration } from "../human.ts";
 import { printJson, say } from "../output.ts";
 import { addressOf, type StoreFlags, useStore, withStore } from "../store.ts";

@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import type { Dibs } from "../../api/dibs.ts";
 import type { PartStatus, RunStatus, StageStatus } from "../../api/run-handle.ts";
-import { isDibsError } from "../../core/errors.ts";
+import { isDibsError } from "../../core/errors/errors.ts";
 import { confirm, type ConfirmFlags, withConfirmation } from "../confirm.ts";
 import { notFound, ShellError } from "../exit.ts";
 import { printFields, printHeading } from "../fields.ts";

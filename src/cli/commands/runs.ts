@@ -1,8 +1,8 @@
 import { Command, Option } from "commander";
-import { RUN_STATES, type RunState } from "../../core/run.ts";
-import { everyItem } from "../../core/every-item.ts";
+import { RUN_STATES, type RunState } from "../../core/run/run.ts";
+import { everyItem } from "../../core/answer/every-item.ts";
 import type { RunInfo } from "../../api/run-handle.ts";
-import { show } from "../../core/show.ts";
+import { show } from "../../core/errors/show.ts";
 import { notFound } from "../exit.ts";
 import { formatAge, formatDuration } from "../human.ts";
 import { didYouMean } from "../nearest.ts";

@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import type { Dibs } from "../../api/dibs.ts";
 import type { ScheduleInfo } from "../../api/schedule.ts";
-import { show } from "../../core/show.ts";
+import { show } from "../../core/errors/show.ts";
 import { confirm, type ConfirmFlags, withConfirmation } from "../confirm.ts";
 import { notFound } from "../exit.ts";
 import { formatAge, formatDuration } from "../human.ts";

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
-import { invalid } from "../../core/errors.ts";
-import { show } from "../../core/show.ts";
-import { parseWindow } from "../../core/window.ts";
+import { invalid } from "../../core/errors/errors.ts";
+import { show } from "../../core/errors/show.ts";
+import { parseWindow } from "../../core/queue/window.ts";
 import { drawStrips, drawSvg, type NamedRun } from "../../pools/draw.ts";
 import { checkLoad, DAY_MS, highestRate, type Load, type ServiceModel } from "../../pools/load.ts";
 import { parsePoolPolicy, type PoolPolicyOptions } from "../../pools/policy.ts";

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { END_STATES, PENDING_STATES, type TaskState } from "../../core/task.ts";
+import { END_STATES, PENDING_STATES, type TaskState } from "../../core/task/task.ts";
 import { printJson, say } from "../output.ts";
 import { findTasks } from "../search.ts";
 import { requireQueue, type StoreFlags, useStore, withStore } from "../store.ts";

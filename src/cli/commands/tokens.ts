@@ -5,7 +5,7 @@ import { type ConfirmFlags, confirm, withConfirmation } from "../confirm.ts";
 import { notFound } from "../exit.ts";
 import { didYouMean } from "../nearest.ts";
 import { print, printJson, say } from "../output.ts";
-import { show } from "../../core/show.ts";
+import { show } from "../../core/errors/show.ts";
 import { addressOf } from "../store.ts";
 import { printTable } from "../table.ts";
 

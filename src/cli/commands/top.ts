@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Command } from "commander";
 import type { Dibs } from "../../api/dibs.ts";
 import type { QueueStats } from "../../api/queue-types.ts";
-import { withoutSecrets } from "../../core/address.ts";
+import { withoutSecrets } from "../../core/process/address.ts";
 import { printHeading } from "../fields.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { printJson, say } from "../output.ts";

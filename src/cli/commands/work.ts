@@ -1,6 +1,6 @@
 import { Command } from "commander";
-import { kindOf } from "../../core/address.ts";
-import { invalid } from "../../core/errors.ts";
+import { kindOf } from "../../core/process/address.ts";
+import { invalid } from "../../core/errors/errors.ts";
 import { inherited } from "../../programs/facts.ts";
 import { findProgram } from "../../programs/find-program.ts";
 import { Programs } from "../../programs/programs.ts";

@@ -1,4 +1,4 @@
-import { isOlder } from "../../core/version.ts";
+import { isOlder } from "../../core/process/version.ts";
 import { type Finding, ok, warning } from "./finding.ts";
 
 /** Checks of this machine and its environment, whatever store is used. An unsupported Node does not get this far. */

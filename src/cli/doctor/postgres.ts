@@ -1,4 +1,4 @@
-import { hostAndDatabaseOf } from "../../core/address.ts";
+import { hostAndDatabaseOf } from "../../core/process/address.ts";
 import { checkClock, type Finding, ok, problem, warning } from "./finding.ts";
 
 /** Checks of a PostgreSQL server that the engine does not make when it opens a store. */

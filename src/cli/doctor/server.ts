@@ -1,4 +1,4 @@
-import { withoutSecrets } from "../../core/address.ts";
+import { withoutSecrets } from "../../core/process/address.ts";
 import { checkClock, type Finding, ok, problem, warning } from "./finding.ts";
 
 const TIMEOUT_MS = 5_000;

@@ -1,7 +1,7 @@
-import { showAttempt } from "../../core/retry.ts";
+import { showAttempt } from "../../core/task/retry.ts";
 import type { QueueStats } from "../../api/queue-types.ts";
 import type { TaskInfo } from "../../api/task-handle.ts";
-import { escapeControls } from "../../core/show.ts";
+import { escapeControls } from "../../core/errors/show.ts";
 import { describeHeldBack } from "../commands/queues.ts";
 import { formatAge, formatDuration, formatRate } from "../human.ts";
 import { paint } from "../output.ts";

@@ -1,5 +1,5 @@
-import type { SettleCall } from "../../core/claim-call.ts";
-import type { ClaimedTask, NewTask } from "../../core/task.ts";
+import type { SettleCall } from "../../core/task/claim-call.ts";
+import type { ClaimedTask, NewTask } from "../../core/task/task.ts";
 import type { AmqpDoor } from "./door.ts";
 import { type Message, messageOf } from "./message.ts";
 import { queueTask } from "./queue-task.ts";

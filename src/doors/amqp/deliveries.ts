@@ -1,5 +1,5 @@
-import type { SettleCall } from "../../core/claim-call.ts";
-import type { ClaimedTask } from "../../core/task.ts";
+import type { SettleCall } from "../../core/task/claim-call.ts";
+import type { ClaimedTask } from "../../core/task/task.ts";
 import type { Channel } from "./channel.ts";
 import { deadLetter, type DeathReason } from "./dead-letters.ts";
 import type { Consumer, Feeder } from "./feeder.ts";

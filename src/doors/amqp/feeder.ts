@@ -1,8 +1,8 @@
-import { LIMITS } from "../../core/limits.ts";
-import type { Logger } from "../../core/logger.ts";
-import type { ClaimNotice, SettleCall } from "../../core/claim-call.ts";
+import { LIMITS } from "../../core/input/limits.ts";
+import type { Logger } from "../../core/process/logger.ts";
+import type { ClaimNotice, SettleCall } from "../../core/task/claim-call.ts";
 import type { Port } from "../../core/port.ts";
-import type { ClaimedTask, WorkerInfo } from "../../core/task.ts";
+import type { ClaimedTask, WorkerInfo } from "../../core/task/task.ts";
 
 /** Gets tasks from a feeder. */
 export interface Consumer {

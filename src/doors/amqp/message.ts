@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
-import { JSON_TYPE, type ClaimedTask, type Headers, type NewTask } from "../../core/task.ts";
-import { LIMITS } from "../../core/limits.ts";
+import { JSON_TYPE, type ClaimedTask, type Headers, type NewTask } from "../../core/task/task.ts";
+import { LIMITS } from "../../core/input/limits.ts";
 import { AmqpError } from "./wire/errors.ts";
 import {
   longstr,

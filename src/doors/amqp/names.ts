@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { LONGEST_NAME } from "../../core/queue-name.ts";
+import { LONGEST_NAME } from "../../core/queue/queue-name.ts";
 
 /**
  * Names of AMQP queues as names of dibs queues. A virtual host is a prefix: `vhost:NAME/`; the default one has none, so
@@ -10,7 +10,7 @@ export const DEFAULT_VHOST = "/";
 const PREFIX = "vhost:";
 /** Messages that expired or were dropped in a queue with a dead-letter exchange, until a server has routed them. */
 export const DEAD_LETTERS = "amqp:dead-letters";
-/** The alphabet of core/queue-name.ts. */
+/** The alphabet of core/queue/queue-name.ts. */
 const PLAIN = /^[A-Za-z0-9](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9])?$/;
 const PLAIN_VHOST = /^[A-Za-z0-9_.-]+$/;
 /** Names that this mapping makes. A client's queue of such a name gets a hash, so that no two queues share a name. */

@@ -1,6 +1,6 @@
-import { isDibsError } from "../../core/errors.ts";
-import type { NewTask } from "../../core/task.ts";
-import { isStoreFault } from "../../core/store-fault.ts";
+import { isDibsError } from "../../core/errors/errors.ts";
+import type { NewTask } from "../../core/task/task.ts";
+import { isStoreFault } from "../../core/errors/store-fault.ts";
 import { Confirms } from "./confirms.ts";
 import type { Channel } from "./channel.ts";
 import { deadLetters } from "./dead-letters.ts";

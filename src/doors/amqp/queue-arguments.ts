@@ -1,4 +1,4 @@
-import { MOST_ATTEMPTS, type NamedPolicy, UNLIMITED_ATTEMPTS } from "../../core/policy.ts";
+import { MOST_ATTEMPTS, type NamedPolicy, UNLIMITED_ATTEMPTS } from "../../core/queue/policy.ts";
 import { checkSameArgument } from "./equivalence.ts";
 import { DEAD_LETTERS } from "./names.ts";
 import { AmqpError } from "./wire/errors.ts";

@@ -1,4 +1,4 @@
-import type { NewTask } from "../../core/task.ts";
+import type { NewTask } from "../../core/task/task.ts";
 import type { AmqpDoor } from "./door.ts";
 import { type Message, taskOf } from "./message.ts";
 import { queueOf } from "./names.ts";

@@ -1,7 +1,7 @@
-import { EXPIRED_HEADERS } from "../../core/expired-to.ts";
-import { LIMITS } from "../../core/limits.ts";
-import { UNLIMITED_ATTEMPTS } from "../../core/policy.ts";
-import type { ClaimedTask } from "../../core/task.ts";
+import { EXPIRED_HEADERS } from "../../core/queue/expired-to.ts";
+import { LIMITS } from "../../core/input/limits.ts";
+import { UNLIMITED_ATTEMPTS } from "../../core/queue/policy.ts";
+import type { ClaimedTask } from "../../core/task/task.ts";
 import { deadLetter } from "./dead-letters.ts";
 import type { AmqpDoor } from "./door.ts";
 import { DEAD_LETTERS, queueOf } from "./names.ts";

@@ -1,5 +1,5 @@
 /**
- * The bindings of a topic exchange as a tree of words, for route.ts. core/topic-tree.ts does the same for topics of dibs,
+ * The bindings of a topic exchange as a tree of words, for route.ts. core/topic/topic-tree.ts does the same for topics of dibs,
  * whose words have a small alphabet; a routing key may have any characters, and empty words.
  */
 interface Node<Item> {

@@ -1,6 +1,6 @@
-import { isDibsError } from "../../core/errors.ts";
-import type { Logger } from "../../core/logger.ts";
-import { show } from "../../core/show.ts";
+import { isDibsError } from "../../core/errors/errors.ts";
+import type { Logger } from "../../core/process/logger.ts";
+import { show } from "../../core/errors/show.ts";
 import { AmqpError } from "./wire/errors.ts";
 
 /** The one place where errors of the broker become errors of AMQP. What is unexpected is logged, and told to nobody. */

@@ -1,5 +1,5 @@
-import { encodeJson } from "../../core/json.ts";
-import { type Body, JSON_TYPE } from "../../core/task.ts";
+import { encodeJson } from "../../core/input/json.ts";
+import { type Body, JSON_TYPE } from "../../core/task/task.ts";
 
 /** JSON within JSON: a payload is a value of the request, not a text in it. */
 export function toBody(data: unknown): string {

@@ -1,10 +1,10 @@
 import { z } from "@hono/zod-openapi";
-import type { ChildEnd, ChildRecord, NewChild } from "../../core/children.ts";
+import type { ChildEnd, ChildRecord, NewChild } from "../../core/handler/children.ts";
 import { fromResult, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
 import { refOf } from "./held-claim.ts";
 import { addedTask, childPage, newTask, ofClaim, ofTask, wholeNumber } from "./schemas.ts";
-import { LIMITS } from "../../core/limits.ts";
+import { LIMITS } from "../../core/input/limits.ts";
 
 /** Children: tasks that the holder of a claim spawns, and waits for by parking. */
 

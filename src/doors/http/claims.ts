@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
-import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
+import { DibsError, invalid, isDibsError } from "../../core/errors/errors.ts";
 import type { Port } from "../../core/port.ts";
-import type { ClaimedTask } from "../../core/task.ts";
-import { type Verified, verifiedBy } from "../../core/verification.ts";
+import type { ClaimedTask } from "../../core/task/task.ts";
+import { type Verified, verifiedBy } from "../../core/handler/verification.ts";
 import { fromBody, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
 import { heldTask, refOf, settle } from "./held-claim.ts";

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { BulkAction } from "../../dashboard/contract.ts";
 import { FLOW_SERIES, HISTORY_SERIES } from "../../dashboard/contract.ts";
-import { invalid } from "../../core/errors.ts";
+import { invalid } from "../../core/errors/errors.ts";
 import { type App, define, isHead, PROBLEM_RESPONSE } from "./define.ts";
 import { streamParts } from "./part-stream.ts";
 import { NotFound } from "./problem.ts";

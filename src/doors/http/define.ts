@@ -1,6 +1,6 @@
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
-import { type AnswerKind, type Room, ROOM_FOR } from "../../core/answer-budget.ts";
-import { ERROR_CODES, invalid } from "../../core/errors.ts";
+import { type AnswerKind, type Room, ROOM_FOR } from "../../core/answer/answer-budget.ts";
+import { ERROR_CODES, invalid } from "../../core/errors/errors.ts";
 import type { Port } from "../../core/port.ts";
 import type { Desk } from "../../dashboard/desk.ts";
 

@@ -1,10 +1,10 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
-import type { EventPage } from "../../core/event-page.ts";
-import { typeOf } from "../../core/event-text.ts";
-import { DibsError, invalid } from "../../core/errors.ts";
-import { show } from "../../core/show.ts";
-import { isStoreFault } from "../../core/store-fault.ts";
+import type { EventPage } from "../../core/event/event-page.ts";
+import { typeOf } from "../../core/event/event-text.ts";
+import { DibsError, invalid } from "../../core/errors/errors.ts";
+import { show } from "../../core/errors/show.ts";
+import { isStoreFault } from "../../core/errors/store-fault.ts";
 import { children } from "./children.ts";
 import { claims } from "./claims.ts";
 import { dashboard } from "./dashboard.ts";

@@ -1,7 +1,7 @@
-import { claimLost, isDibsError } from "../../core/errors.ts";
+import { claimLost, isDibsError } from "../../core/errors/errors.ts";
 import type { Port } from "../../core/port.ts";
-import type { SettleCall } from "../../core/claim-call.ts";
-import type { ClaimRef, TaskRecord, TaskState } from "../../core/task.ts";
+import type { SettleCall } from "../../core/task/claim-call.ts";
+import type { ClaimRef, TaskRecord, TaskState } from "../../core/task/task.ts";
 
 /** Claims that requests name by id and fence. */
 

@@ -1,4 +1,4 @@
-import { isDibsError } from "../../core/errors.ts";
+import { isDibsError } from "../../core/errors/errors.ts";
 
 /**
  * The body of a response that has no end: the events (door.ts) and the dashboard's live feed (dashboard.ts). The next

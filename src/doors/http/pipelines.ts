@@ -1,9 +1,9 @@
 import { z } from "@hono/zod-openapi";
-import { invalid } from "../../core/errors.ts";
-import { LIMITS } from "../../core/limits.ts";
+import { invalid } from "../../core/errors/errors.ts";
+import { LIMITS } from "../../core/input/limits.ts";
 import type { Port } from "../../core/port.ts";
-import { RUN_STATES, type RunStart, type Stage, stageQueue } from "../../core/run.ts";
-import { withFirstCost } from "../../core/stage-cost.ts";
+import { RUN_STATES, type RunStart, type Stage, stageQueue } from "../../core/run/run.ts";
+import { withFirstCost } from "../../core/run/stage-cost.ts";
 import { type App, define } from "./define.ts";
 import {
   anyJson,

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { LIMITS } from "../../core/limits.ts";
+import { LIMITS } from "../../core/input/limits.ts";
 import type { Port } from "../../core/port.ts";
 import { type App, define } from "./define.ts";
 import { NoSuchQueue } from "./problem.ts";

@@ -1,6 +1,11 @@
 import { z } from "@hono/zod-openapi";
 import type { Port } from "../../core/port.ts";
-import { MISSED, type Missed, type ScheduleDefinition, type ScheduleRecord } from "../../core/schedule.ts";
+import {
+  MISSED,
+  type Missed,
+  type ScheduleDefinition,
+  type ScheduleRecord,
+} from "../../core/time/schedule.ts";
 import { fromBody, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
 import { NotFound } from "./problem.ts";

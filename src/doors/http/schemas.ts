@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
-import { parseDuration } from "../../core/duration.ts";
-import { LIMITS } from "../../core/limits.ts";
-import { parseUnique, type UniqueOptions } from "../../core/unique.ts";
-import { ATTEMPT_OUTCOMES, END_STATES, PENDING_STATES } from "../../core/task.ts";
+import { parseDuration } from "../../core/time/duration.ts";
+import { LIMITS } from "../../core/input/limits.ts";
+import { parseUnique, type UniqueOptions } from "../../core/task/unique.ts";
+import { ATTEMPT_OUTCOMES, END_STATES, PENDING_STATES } from "../../core/task/task.ts";
 
 /**
  * The shapes of HTTP requests and answers, as they are checked and described: /openapi.json is generated from them.

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { randomBytes } from "node:crypto";
-import { LIMITS } from "../../core/limits.ts";
-import type { ClaimRef } from "../../core/task.ts";
+import { LIMITS } from "../../core/input/limits.ts";
+import type { ClaimRef } from "../../core/task/task.ts";
 import { giveBack, shownClaim } from "./claims.ts";
 import { type App, define } from "./define.ts";
 import { claim, duration } from "./schemas.ts";

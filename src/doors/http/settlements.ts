@@ -1,9 +1,9 @@
 import { z } from "@hono/zod-openapi";
-import { ALL_CHILDREN } from "../../core/children-signal.ts";
-import { invalid } from "../../core/errors.ts";
-import { LIMITS } from "../../core/limits.ts";
-import type { SettleCall } from "../../core/claim-call.ts";
-import type { ClaimRef, TaskError } from "../../core/task.ts";
+import { ALL_CHILDREN } from "../../core/handler/children-signal.ts";
+import { invalid } from "../../core/errors/errors.ts";
+import { LIMITS } from "../../core/input/limits.ts";
+import type { SettleCall } from "../../core/task/claim-call.ts";
+import type { ClaimRef, TaskError } from "../../core/task/task.ts";
 import { toBody } from "./bodies.ts";
 import { type App, define, problem } from "./define.ts";
 import { refOf, settle } from "./held-claim.ts";

@@ -1,11 +1,11 @@
 import { z } from "@hono/zod-openapi";
-import { invalid } from "../../core/errors.ts";
-import type { ListQuery } from "../../core/page.ts";
+import { invalid } from "../../core/errors/errors.ts";
+import type { ListQuery } from "../../core/answer/page.ts";
 import { type Port, StillPending, type WaitOptions } from "../../core/port.ts";
-import type { Body, Headers, NewTask, TaskRecord } from "../../core/task.ts";
-import type { TaskMatch } from "../../core/task-match.ts";
-import { subscriptionQueue } from "../../core/topic.ts";
-import type { Verified } from "../../core/verification.ts";
+import type { Body, Headers, NewTask, TaskRecord } from "../../core/task/task.ts";
+import type { TaskMatch } from "../../core/task/task-match.ts";
+import { subscriptionQueue } from "../../core/topic/topic.ts";
+import type { Verified } from "../../core/handler/verification.ts";
 import { fromBody, fromResult, toBody } from "./bodies.ts";
 import { type App, define, type Given, Pending } from "./define.ts";
 import { requireQueue } from "./require-queue.ts";

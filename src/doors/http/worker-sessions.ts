@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { DibsError, ClaimLostError } from "../../core/errors.ts";
-import type { ClaimNotice } from "../../core/claim-call.ts";
+import { DibsError, ClaimLostError } from "../../core/errors/errors.ts";
+import type { ClaimNotice } from "../../core/task/claim-call.ts";
 import type { Port } from "../../core/port.ts";
-import type { ClaimedTask, ClaimRef, WorkerInfo } from "../../core/task.ts";
+import type { ClaimedTask, ClaimRef, WorkerInfo } from "../../core/task/task.ts";
 
 /**
  * Workers over HTTP. A worker joins once, and one heartbeat then keeps all its claims. The server is its process for the

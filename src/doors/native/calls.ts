@@ -1,12 +1,18 @@
 import { timingSafeEqual } from "node:crypto";
-import { type ClientAnswers, type Room, ROOM_FOR } from "../../core/answer-budget.ts";
-import { DibsError, type ErrorData, invalid, isDibsError } from "../../core/errors.ts";
-import type { Logger } from "../../core/logger.ts";
-import type { ClaimNotice, ClaimResult, ClaimCall, SettleRef, SettleCall } from "../../core/claim-call.ts";
+import { type ClientAnswers, type Room, ROOM_FOR } from "../../core/answer/answer-budget.ts";
+import { DibsError, type ErrorData, invalid, isDibsError } from "../../core/errors/errors.ts";
+import type { Logger } from "../../core/process/logger.ts";
+import type {
+  ClaimNotice,
+  ClaimResult,
+  ClaimCall,
+  SettleRef,
+  SettleCall,
+} from "../../core/task/claim-call.ts";
 import type { Port, WaitOptions } from "../../core/port.ts";
-import { show } from "../../core/show.ts";
-import { isStoreFault, errorForClients } from "../../core/store-fault.ts";
-import type { WorkerInfo } from "../../core/task.ts";
+import { show } from "../../core/errors/show.ts";
+import { isStoreFault, errorForClients } from "../../core/errors/store-fault.ts";
+import type { WorkerInfo } from "../../core/task/task.ts";
 import { isWireVerb, VERBS } from "../../protocol/verbs.ts";
 import { HeldClaims } from "./held-claims.ts";
 

@@ -1,6 +1,6 @@
 import type { WebSocket } from "ws";
-import type { Logger } from "../../core/logger.ts";
-import { show } from "../../core/show.ts";
+import type { Logger } from "../../core/process/logger.ts";
+import { show } from "../../core/errors/show.ts";
 import { CLOSE } from "../../protocol/messages.ts";
 
 /**

@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
-import { AnswerBudget } from "../../core/answer-budget.ts";
-import { type Clock, startTimer } from "../../core/clock.ts";
-import type { ErrorData } from "../../core/errors.ts";
-import type { Logger } from "../../core/logger.ts";
+import { AnswerBudget } from "../../core/answer/answer-budget.ts";
+import { type Clock, startTimer } from "../../core/time/clock.ts";
+import type { ErrorData } from "../../core/errors/errors.ts";
+import type { Logger } from "../../core/process/logger.ts";
 import type { Port } from "../../core/port.ts";
-import { show } from "../../core/show.ts";
+import { show } from "../../core/errors/show.ts";
 import { decode, encode } from "../../protocol/codec.ts";
 import { CLOSE, type Hello, type Refusal, VERSION, type Welcome } from "../../protocol/messages.ts";
 import { closeFailed } from "./close-failed.ts";

@@ -1,4 +1,4 @@
-import type { ClaimNotice, ClaimResult, SettleRef } from "../../core/claim-call.ts";
+import type { ClaimNotice, ClaimResult, SettleRef } from "../../core/task/claim-call.ts";
 
 export interface Held {
   claim: SettleRef;

@@ -1,4 +1,4 @@
-import type { EventPage } from "../../core/event-page.ts";
+import type { EventPage } from "../../core/event/event-page.ts";
 import type { Port } from "../../core/port.ts";
 
 /** Most listeners on one connection. */

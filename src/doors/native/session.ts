@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import type { WebSocket } from "ws";
-import type { ClientAnswers } from "../../core/answer-budget.ts";
-import type { Clock } from "../../core/clock.ts";
-import { DibsError, isDibsError } from "../../core/errors.ts";
-import type { Logger } from "../../core/logger.ts";
+import type { ClientAnswers } from "../../core/answer/answer-budget.ts";
+import type { Clock } from "../../core/time/clock.ts";
+import { DibsError, isDibsError } from "../../core/errors/errors.ts";
+import type { Logger } from "../../core/process/logger.ts";
 import type { Port } from "../../core/port.ts";
-import { errorForClients } from "../../core/store-fault.ts";
+import { errorForClients } from "../../core/errors/store-fault.ts";
 import { decode, encode } from "../../protocol/codec.ts";
 import { CLOSE, type ServerItem } from "../../protocol/messages.ts";
 import { isFrame, Stream } from "../../protocol/stream.ts";

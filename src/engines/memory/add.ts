@@ -1,11 +1,11 @@
 import type { Verbs } from "../../engine/engine.ts";
-import { checkBytes, checkDepth, checkPayloads, countNew } from "../../core/add-rules.ts";
-import { isTaken } from "../../core/idempotency.ts";
-import { formatTaskId, parseTaskId } from "../../core/task-id.ts";
-import { type AddedTask, JSON_TYPE, type NewTask } from "../../core/task.ts";
-import { holdsKey, type Unique } from "../../core/unique.ts";
-import { isChild } from "../../core/children.ts";
-import type { RunTask } from "../../core/run.ts";
+import { checkBytes, checkDepth, checkPayloads, countNew } from "../../core/task/add-rules.ts";
+import { isTaken } from "../../core/task/idempotency.ts";
+import { formatTaskId, parseTaskId } from "../../core/task/task-id.ts";
+import { type AddedTask, JSON_TYPE, type NewTask } from "../../core/task/task.ts";
+import { holdsKey, type Unique } from "../../core/task/unique.ts";
+import { isChild } from "../../core/handler/children.ts";
+import type { RunTask } from "../../core/run/run.ts";
 import { joinFamily } from "./children.ts";
 import { enter, freeGroup, schedule } from "./line.ts";
 import type { Model, ModelKey, ModelTask } from "./model.ts";

@@ -1,5 +1,5 @@
-import type { RunState } from "../../core/run.ts";
-import { isEnd, type TaskState } from "../../core/task.ts";
+import type { RunState } from "../../core/run/run.ts";
+import { isEnd, type TaskState } from "../../core/task/task.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { cancelTask } from "./line.ts";
 import type { Model } from "./model.ts";

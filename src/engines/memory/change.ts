@@ -5,10 +5,10 @@ import {
   destinationOf,
   goesOnBlocking,
   type TaskChange,
-} from "../../core/change.ts";
-import { LIMITS } from "../../core/limits.ts";
-import { JSON_TYPE } from "../../core/task.ts";
-import { stepsAside } from "../../core/transition.ts";
+} from "../../core/task/change.ts";
+import { LIMITS } from "../../core/input/limits.ts";
+import { JSON_TYPE } from "../../core/task/task.ts";
+import { stepsAside } from "../../core/task/transition.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { bringBack } from "./dead.ts";
 import { freeGroup, schedule } from "./line.ts";

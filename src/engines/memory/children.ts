@@ -1,4 +1,4 @@
-import { fitting } from "../../core/answer-size.ts";
+import { fitting } from "../../core/answer/answer-size.ts";
 import {
   type ChildEnd,
   type ChildRecord,
@@ -9,9 +9,9 @@ import {
   shownName,
   sizeOfChild,
   stateOnceRemoved,
-} from "../../core/children.ts";
-import { awaitedBy } from "../../core/children-signal.ts";
-import { type EndState, isEnd, type TaskRecord } from "../../core/task.ts";
+} from "../../core/handler/children.ts";
+import { awaitedBy } from "../../core/handler/children-signal.ts";
+import { type EndState, isEnd, type TaskRecord } from "../../core/task/task.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import type { Model, ModelChild, ModelTask } from "./model.ts";
 

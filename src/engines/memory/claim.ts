@@ -4,9 +4,9 @@ import {
   sizeOfBody,
   sizeOfClaimed,
   sizeOfHeaders,
-} from "../../core/answer-size.ts";
-import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../core/lease.ts";
-import { type ClaimedTask, rankOf } from "../../core/task.ts";
+} from "../../core/answer/answer-size.ts";
+import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../core/task/lease.ts";
+import { type ClaimedTask, rankOf } from "../../core/task/task.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/claim-request.ts";
 import { firstRound, nextRound, type Round } from "../../engine/claim-rounds.ts";

@@ -1,4 +1,4 @@
-import { continued } from "../../core/expired-to.ts";
+import { continued } from "../../core/queue/expired-to.ts";
 import { addChecked } from "./add.ts";
 import type { Model } from "./model.ts";
 

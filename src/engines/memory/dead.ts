@@ -1,8 +1,8 @@
-import { isSleepSignal } from "../../core/sleep-signal.ts";
-import { isTaken } from "../../core/idempotency.ts";
+import { isSleepSignal } from "../../core/handler/sleep-signal.ts";
+import { isTaken } from "../../core/task/idempotency.ts";
 import type { Verbs } from "../../engine/engine.ts";
-import { fitting, sizeOfRow } from "../../core/answer-size.ts";
-import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task.ts";
+import { fitting, sizeOfRow } from "../../core/answer/answer-size.ts";
+import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task/task.ts";
 import { reviveChild, reviveParent } from "./children.ts";
 import { returnToLine, remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";

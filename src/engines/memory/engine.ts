@@ -1,6 +1,6 @@
-import type { Clock } from "../../core/clock.ts";
-import { DibsError } from "../../core/errors.ts";
-import { STORE_LIMIT } from "../../core/task-id.ts";
+import type { Clock } from "../../core/time/clock.ts";
+import { DibsError } from "../../core/errors/errors.ts";
+import { STORE_LIMIT } from "../../core/task/task-id.ts";
 import type { Engine, Op, Outcome, Outcomes } from "../../engine/engine.ts";
 import type { Hint } from "../../engine/hint.ts";
 import type { TransferStore } from "../../engine/transfer.ts";

@@ -1,8 +1,8 @@
 import { BOUNDS } from "../../engine/bounds.ts";
 import type { EventsAfter, Verbs } from "../../engine/engine.ts";
-import { isTaken } from "../../core/idempotency.ts";
-import { pastRetention } from "../../core/retention.ts";
-import { least } from "../../core/least.ts";
+import { isTaken } from "../../core/task/idempotency.ts";
+import { pastRetention } from "../../core/task/retention.ts";
+import { least } from "../../core/answer/least.ts";
 import { dueDocuments } from "./documents.ts";
 import { remove } from "./line.ts";
 import { wakeTimes } from "./lanes.ts";

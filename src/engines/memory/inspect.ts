@@ -1,14 +1,14 @@
-import { fitting, fittingLast, sizeOfAttempt, sizeOfEnd, sizeOfTask } from "../../core/answer-size.ts";
-import { shownKey } from "../../core/unique.ts";
-import { linesOf, withLines } from "../../core/attempt-log.ts";
-import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "../../core/flow.ts";
-import { LIMITS } from "../../core/limits.ts";
-import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
-import { previewTask } from "../../core/preview.ts";
-import { isTaken } from "../../core/idempotency.ts";
-import type { Page } from "../../core/page.ts";
-import { endOfSearch, matchesTask, storedKeyOf, type TaskMatch } from "../../core/task-match.ts";
-import { taskNotFound } from "../../core/task-not-found.ts";
+import { fitting, fittingLast, sizeOfAttempt, sizeOfEnd, sizeOfTask } from "../../core/answer/answer-size.ts";
+import { shownKey } from "../../core/task/unique.ts";
+import { linesOf, withLines } from "../../core/handler/attempt-log.ts";
+import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "../../core/queue/flow.ts";
+import { LIMITS } from "../../core/input/limits.ts";
+import { heldBackBy, heldBackByGroups } from "../../core/queue/held-back.ts";
+import { previewTask } from "../../core/answer/preview.ts";
+import { isTaken } from "../../core/task/idempotency.ts";
+import type { Page } from "../../core/answer/page.ts";
+import { endOfSearch, matchesTask, storedKeyOf, type TaskMatch } from "../../core/task/task-match.ts";
+import { taskNotFound } from "../../core/errors/task-not-found.ts";
 import {
   type Attempt,
   type Body,
@@ -21,9 +21,9 @@ import {
   type TaskEnd,
   type TaskRecord,
   type TaskState,
-} from "../../core/task.ts";
-import type { Verified } from "../../core/verification.ts";
-import { least } from "../../core/least.ts";
+} from "../../core/task/task.ts";
+import type { Verified } from "../../core/handler/verification.ts";
+import { least } from "../../core/answer/least.ts";
 import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../engine/cursor.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
 import type { ListRequest, Verbs } from "../../engine/engine.ts";

@@ -1,7 +1,7 @@
-import { type Allowance, allowanceOf } from "../../core/allowance.ts";
-import { governsGroups, groupOrder, maxInLine } from "../../core/policy.ts";
-import { correct, givesBack, type Meter, NO_METER, earliestStart, spend } from "../../core/rate.ts";
-import { rankOf } from "../../core/task.ts";
+import { type Allowance, allowanceOf } from "../../core/queue/allowance.ts";
+import { governsGroups, groupOrder, maxInLine } from "../../core/queue/policy.ts";
+import { correct, givesBack, type Meter, NO_METER, earliestStart, spend } from "../../core/queue/rate.ts";
+import { rankOf } from "../../core/task/task.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 

@@ -1,11 +1,11 @@
-import { isChildrenSignal } from "../../core/children-signal.ts";
-import { claimLost } from "../../core/errors.ts";
-import { fingerprint } from "../../core/fingerprint.ts";
-import { countAttempt, type Failure, isFailure } from "../../core/attempt-outcome.ts";
-import type { ExpiryReason } from "../../core/expired-to.ts";
-import { keyExpiresAt } from "../../core/idempotency.ts";
-import { workersToAvoid } from "../../core/retry.ts";
-import { type AttemptOutcome, type EndState, isEnd, type TaskError } from "../../core/task.ts";
+import { isChildrenSignal } from "../../core/handler/children-signal.ts";
+import { claimLost } from "../../core/errors/errors.ts";
+import { fingerprint } from "../../core/errors/fingerprint.ts";
+import { countAttempt, type Failure, isFailure } from "../../core/task/attempt-outcome.ts";
+import type { ExpiryReason } from "../../core/queue/expired-to.ts";
+import { keyExpiresAt } from "../../core/task/idempotency.ts";
+import { workersToAvoid } from "../../core/task/retry.ts";
+import { type AttemptOutcome, type EndState, isEnd, type TaskError } from "../../core/task/task.ts";
 import {
   afterFailure,
   afterReturn,
@@ -15,8 +15,8 @@ import {
   stepsAside,
   type Transition,
   type Wait,
-} from "../../core/transition.ts";
-import { NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
+} from "../../core/task/transition.ts";
+import { NO_VERDICT, refusal, type Verified } from "../../core/handler/verification.ts";
 import { correctCost, fill, holders, isGoverned, laneOf, ownerOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
 import {

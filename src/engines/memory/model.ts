@@ -1,15 +1,15 @@
-import type { StoredLine } from "../../core/attempt-log.ts";
-import type { Reading } from "../../core/clock.ts";
-import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
-import type { ExpiryReason } from "../../core/expired-to.ts";
-import type { DibsEvent } from "../../core/events.ts";
-import { isSilent } from "../../core/lease.ts";
-import { type Flow, noFlow } from "../../core/flow.ts";
-import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
-import type { StageCounts } from "../../core/run.ts";
-import type { RunStart } from "../../core/run.ts";
-import type { NextCosts } from "../../core/stage-cost.ts";
-import { taskNotFound } from "../../core/task-not-found.ts";
+import type { StoredLine } from "../../core/handler/attempt-log.ts";
+import type { Reading } from "../../core/time/clock.ts";
+import { advanceTime, type EngineTime, startTime } from "../../core/time/engine-time.ts";
+import type { ExpiryReason } from "../../core/queue/expired-to.ts";
+import type { DibsEvent } from "../../core/event/events.ts";
+import { isSilent } from "../../core/task/lease.ts";
+import { type Flow, noFlow } from "../../core/queue/flow.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/queue/policy.ts";
+import type { StageCounts } from "../../core/run/run.ts";
+import type { RunStart } from "../../core/run/run.ts";
+import type { NextCosts } from "../../core/run/stage-cost.ts";
+import { taskNotFound } from "../../core/errors/task-not-found.ts";
 import {
   type Addition,
   type Attempt,
@@ -23,7 +23,7 @@ import {
   type TaskError,
   type TaskState,
   type WorkerInfo,
-} from "../../core/task.ts";
+} from "../../core/task/task.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
 import type { Hint, Notice } from "../../engine/hint.ts";
 import { NO_TRANSFER, type TransferState } from "../../engine/transfer.ts";

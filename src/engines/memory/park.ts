@@ -1,7 +1,7 @@
-import { isChildrenSignal } from "../../core/children-signal.ts";
-import { checkStepRoom } from "../../core/limits.ts";
-import { type Body, isEnd } from "../../core/task.ts";
-import { NEVER } from "../../core/transition.ts";
+import { isChildrenSignal } from "../../core/handler/children-signal.ts";
+import { checkStepRoom } from "../../core/input/limits.ts";
+import { type Body, isEnd } from "../../core/task/task.ts";
+import { NEVER } from "../../core/task/transition.ts";
 import type { Settlement } from "../../engine/settlement.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { awaitsChildren } from "./children.ts";

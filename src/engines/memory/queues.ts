@@ -1,7 +1,7 @@
-import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../core/policy.ts";
-import { sizeOfRow } from "../../core/answer-size.ts";
-import { rankOf } from "../../core/task.ts";
-import type { Paged, QueueSummary } from "../../core/page.ts";
+import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../core/queue/policy.ts";
+import { sizeOfRow } from "../../core/answer/answer-size.ts";
+import { rankOf } from "../../core/task/task.ts";
+import type { Paged, QueueSummary } from "../../core/answer/page.ts";
 import { nameAfter, pageOf } from "../../engine/cursor.ts";
 import type { Declared, Verbs } from "../../engine/engine.ts";
 import { figuresOf } from "./inspect.ts";

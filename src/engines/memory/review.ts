@@ -1,5 +1,5 @@
-import { changesGate, changesGroups, maxInLine, type QueuePolicy } from "../../core/policy.ts";
-import { roomFor } from "../../core/rate.ts";
+import { changesGate, changesGroups, maxInLine, type QueuePolicy } from "../../core/queue/policy.ts";
+import { roomFor } from "../../core/queue/rate.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
 import { allowanceFor, compare, holders, inOrder, isInLine, laneOf, mayStartAt, wakeAt } from "./lanes.ts";
 import { fillLane, removeFromLine } from "./line.ts";

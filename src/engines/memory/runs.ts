@@ -1,6 +1,6 @@
 import type { Verbs } from "../../engine/engine.ts";
-import { fitting, sizeOfRow } from "../../core/answer-size.ts";
-import { taskNotFound } from "../../core/task-not-found.ts";
+import { fitting, sizeOfRow } from "../../core/answer/answer-size.ts";
+import { taskNotFound } from "../../core/errors/task-not-found.ts";
 import {
   firstCounts,
   placeAt,
@@ -10,13 +10,13 @@ import {
   type RunStart,
   type RunState,
   type RunTask,
-} from "../../core/run.ts";
-import { formatPart } from "../../core/run-part.ts";
-import { type Plan, planNextStage } from "../../core/next-stage.ts";
-import type { Success } from "../../core/run-success.ts";
-import { cancelsRest, effectOnRun, losesResult, type RunEnd, stateOfRun } from "../../core/run-end.ts";
-import { pastRetention } from "../../core/retention.ts";
-import type { Body, EndState, TaskEnd } from "../../core/task.ts";
+} from "../../core/run/run.ts";
+import { formatPart } from "../../core/run/run-part.ts";
+import { type Plan, planNextStage } from "../../core/run/next-stage.ts";
+import type { Success } from "../../core/run/run-success.ts";
+import { cancelsRest, effectOnRun, losesResult, type RunEnd, stateOfRun } from "../../core/run/run-end.ts";
+import { pastRetention } from "../../core/task/retention.ts";
+import type { Body, EndState, TaskEnd } from "../../core/task/task.ts";
 import type { Model, ModelPart, ModelRun, ModelTask } from "./model.ts";
 
 /** Records an added task as a part of its run; the first one begins the run. */

@@ -1,7 +1,7 @@
-import { isSilent, sessionGone } from "../../core/lease.ts";
-import { sizeOfRow } from "../../core/answer-size.ts";
-import type { Paged } from "../../core/page.ts";
-import type { WorkerRecord } from "../../core/task.ts";
+import { isSilent, sessionGone } from "../../core/task/lease.ts";
+import { sizeOfRow } from "../../core/answer/answer-size.ts";
+import type { Paged } from "../../core/answer/page.ts";
+import type { WorkerRecord } from "../../core/task/task.ts";
 import { mapPage, numberAfter, pageOf } from "../../engine/cursor.ts";
 import type { Notice } from "../../engine/hint.ts";
 import type { Verbs } from "../../engine/engine.ts";

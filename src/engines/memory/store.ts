@@ -1,5 +1,5 @@
-import { isDibsError } from "../../core/errors.ts";
-import type { Reading } from "../../core/clock.ts";
+import { isDibsError } from "../../core/errors/errors.ts";
+import type { Reading } from "../../core/time/clock.ts";
 import type { Hint } from "../../engine/hint.ts";
 import type { Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
 import { closedError, isClosed, type TransferStore } from "../../engine/transfer.ts";

@@ -1,7 +1,7 @@
-import { lostError, timeoutError } from "../../core/attempt-errors.ts";
-import { isSilent } from "../../core/lease.ts";
-import { joinsGroupWhenDue } from "../../core/transition.ts";
-import { isEnd } from "../../core/task.ts";
+import { lostError, timeoutError } from "../../core/errors/attempt-errors.ts";
+import { isSilent } from "../../core/task/lease.ts";
+import { joinsGroupWhenDue } from "../../core/task/transition.ts";
+import { isEnd } from "../../core/task/task.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
 import { followEnds, end, enter, fail, fillLane, isExpired } from "./line.ts";
 import { dueLanes } from "./lanes.ts";

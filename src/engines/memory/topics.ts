@@ -1,9 +1,9 @@
-import { sizeOfRow } from "../../core/answer-size.ts";
-import type { Paged } from "../../core/page.ts";
+import { sizeOfRow } from "../../core/answer/answer-size.ts";
+import type { Paged } from "../../core/answer/page.ts";
 import { mapPage, numberAfter, pageOf } from "../../engine/cursor.ts";
 import type { Verbs } from "../../engine/engine.ts";
-import { copiesOf, matchesTopic } from "../../core/topic.ts";
-import type { AddedTask, Addition, NewTask, SubscriptionRecord } from "../../core/task.ts";
+import { copiesOf, matchesTopic } from "../../core/topic/topic.ts";
+import type { AddedTask, Addition, NewTask, SubscriptionRecord } from "../../core/task/task.ts";
 import { addTasks } from "./add.ts";
 import type { Model, ModelSubscription } from "./model.ts";
 

@@ -1,6 +1,6 @@
-import { dropsOldest, sizeOf, surplusOf } from "../../core/add-rules.ts";
+import { dropsOldest, sizeOf, surplusOf } from "../../core/task/add-rules.ts";
 import { BOUNDS } from "../../engine/bounds.ts";
-import { rankOf } from "../../core/task.ts";
+import { rankOf } from "../../core/task/task.ts";
 import { drop } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 

@@ -1,5 +1,5 @@
-import { verdictOfStage } from "../../core/run.ts";
-import { type Verified, verificationTask } from "../../core/verification.ts";
+import { verdictOfStage } from "../../core/run/run.ts";
+import { type Verified, verificationTask } from "../../core/handler/verification.ts";
 import type { Settlement } from "../../engine/settlement.ts";
 import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";

@@ -1,8 +1,8 @@
-import { hostAndDatabaseOf, type PostgresPool } from "../../core/address.ts";
+import { hostAndDatabaseOf, type PostgresPool } from "../../core/process/address.ts";
 import type { Conflict } from "../../core/commit.ts";
-import { invalid } from "../../core/errors.ts";
-import { type Logger, SILENT } from "../../core/logger.ts";
-import { show } from "../../core/show.ts";
+import { invalid } from "../../core/errors/errors.ts";
+import { type Logger, SILENT } from "../../core/process/logger.ts";
+import { show } from "../../core/errors/show.ts";
 import type { ClaimOutcome } from "../../engine/claim-request.ts";
 import {
   type Engine,

@@ -1,5 +1,5 @@
-import type { Clock } from "../../core/clock.ts";
-import { type Logger, SILENT } from "../../core/logger.ts";
+import type { Clock } from "../../core/time/clock.ts";
+import { type Logger, SILENT } from "../../core/process/logger.ts";
 import { type Engine, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
 import type { Hint } from "../../engine/hint.ts";
 import { realPathOf } from "../../engine/real-file.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { QueuePolicy } from "../../../src/core/policy.ts";
-import type { ClaimCall } from "../../../src/core/claim-call.ts";
+import type { QueuePolicy } from "../../../src/core/queue/policy.ts";
+import type { ClaimCall } from "../../../src/core/task/claim-call.ts";
 import type { Port } from "../../../src/core/port.ts";
-import type { NewTask } from "../../../src/core/task.ts";
+import type { NewTask } from "../../../src/core/task/task.ts";
 import { ack, addOne, claimOne, failure, joinWorker, newTask, QUEUE, refused, type Start } from "./kit.ts";
 
 /** Passes a value of a type that the compiler refuses: a door or a plain script may send it all the same. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import type { ClaimedTask } from "../../../src/core/task.ts";
+import type { ClaimedTask } from "../../../src/core/task/task.ts";
 import { govern, rate, workOff } from "./governing.ts";
 import {
   ack,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import type { ChildEnd } from "../../../src/core/children.ts";
-import { ALL_CHILDREN } from "../../../src/core/children-signal.ts";
-import { LIMITS } from "../../../src/core/limits.ts";
+import type { ChildEnd } from "../../../src/core/handler/children.ts";
+import { ALL_CHILDREN } from "../../../src/core/handler/children-signal.ts";
+import { LIMITS } from "../../../src/core/input/limits.ts";
 import type { Port } from "../../../src/core/port.ts";
-import type { ClaimedTask, NewTask, TaskState } from "../../../src/core/task.ts";
-import { verificationQueue } from "../../../src/core/verification.ts";
+import type { ClaimedTask, NewTask, TaskState } from "../../../src/core/task/task.ts";
+import { verificationQueue } from "../../../src/core/handler/verification.ts";
 import {
   ack,
   addOne,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { LIMITS } from "../../../src/core/limits.ts";
-import type { ClaimCall } from "../../../src/core/claim-call.ts";
+import { LIMITS } from "../../../src/core/input/limits.ts";
+import type { ClaimCall } from "../../../src/core/task/claim-call.ts";
 import type { Port } from "../../../src/core/port.ts";
-import type { Body, ClaimedTask, NewTask } from "../../../src/core/task.ts";
+import type { Body, ClaimedTask, NewTask } from "../../../src/core/task/task.ts";
 import { claim, depths, HOUR, idsOf, joinWorker, nack, newTask, QUEUE, type Start, waiting } from "./kit.ts";
 import { large } from "./large.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ClaimedTask } from "../../../src/core/task.ts";
+import type { ClaimedTask } from "../../../src/core/task/task.ts";
 import {
   addNamed,
   addOne,

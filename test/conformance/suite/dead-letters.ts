@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import type { DeadFilter } from "../../../src/core/task.ts";
+import type { DeadFilter } from "../../../src/core/task/task.ts";
 import type { ManualClock } from "../../../src/testing/manual-clock.ts";
 import {
   addNamed,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { eachEvent } from "../../../src/core/event-page.ts";
-import type { DibsEvent } from "../../../src/core/events.ts";
+import { eachEvent } from "../../../src/core/event/event-page.ts";
+import type { DibsEvent } from "../../../src/core/event/events.ts";
 import {
   ack,
   addNamed,

@@ -1,6 +1,6 @@
-import { DEFAULT_POLICY, type GroupPolicy } from "../../../src/core/policy.ts";
+import { DEFAULT_POLICY, type GroupPolicy } from "../../../src/core/queue/policy.ts";
 import type { Port } from "../../../src/core/port.ts";
-import type { RateLimit } from "../../../src/core/rate.ts";
+import type { RateLimit } from "../../../src/core/queue/rate.ts";
 import { ack, claim, claimOne, QUEUE } from "./kit.ts";
 
 /** Helpers of the cases about limits. */

@@ -1,10 +1,17 @@
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
-import type { ErrorCode } from "../../../src/core/errors.ts";
-import { eachEvent } from "../../../src/core/event-page.ts";
-import type { DibsEvent } from "../../../src/core/events.ts";
-import type { ClaimNotice, ClaimCall } from "../../../src/core/claim-call.ts";
+import type { ErrorCode } from "../../../src/core/errors/errors.ts";
+import { eachEvent } from "../../../src/core/event/event-page.ts";
+import type { DibsEvent } from "../../../src/core/event/events.ts";
+import type { ClaimNotice, ClaimCall } from "../../../src/core/task/claim-call.ts";
 import type { Port } from "../../../src/core/port.ts";
-import type { AddedTask, Body, ClaimedTask, NewTask, TaskError, TaskState } from "../../../src/core/task.ts";
+import type {
+  AddedTask,
+  Body,
+  ClaimedTask,
+  NewTask,
+  TaskError,
+  TaskState,
+} from "../../../src/core/task/task.ts";
 import { ManualClock } from "../../../src/testing/manual-clock.ts";
 import type { TransferStore } from "../../../src/engine/transfer.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "./harness.ts";

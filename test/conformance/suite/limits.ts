@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { NewTask } from "../../../src/core/task.ts";
+import type { NewTask } from "../../../src/core/task/task.ts";
 import {
   ack,
   addNamed,

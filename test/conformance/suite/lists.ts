@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { LIMITS } from "../../../src/core/limits.ts";
-import type { Paged, PageQuery } from "../../../src/core/page.ts";
+import { LIMITS } from "../../../src/core/input/limits.ts";
+import type { Paged, PageQuery } from "../../../src/core/answer/page.ts";
 import type { Port } from "../../../src/core/port.ts";
 import { joinWorker, newTask, numbered, refused, type Start } from "./kit.ts";
 

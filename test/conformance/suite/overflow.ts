@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { EXPIRED_HEADERS } from "../../../src/core/expired-to.ts";
-import { UNLIMITED_ATTEMPTS } from "../../../src/core/policy.ts";
+import { EXPIRED_HEADERS } from "../../../src/core/queue/expired-to.ts";
+import { UNLIMITED_ATTEMPTS } from "../../../src/core/queue/policy.ts";
 import {
   ack,
   addNamed,

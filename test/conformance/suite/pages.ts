@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { LIMITS } from "../../../src/core/limits.ts";
-import type { ListQuery } from "../../../src/core/page.ts";
+import { LIMITS } from "../../../src/core/input/limits.ts";
+import type { ListQuery } from "../../../src/core/answer/page.ts";
 import type { Port } from "../../../src/core/port.ts";
-import type { Body, TaskRecord } from "../../../src/core/task.ts";
+import type { Body, TaskRecord } from "../../../src/core/task/task.ts";
 import {
   ack,
   addOne,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_POLICY } from "../../../src/core/policy.ts";
+import { DEFAULT_POLICY } from "../../../src/core/queue/policy.ts";
 import { addOne, claimOne, eventsUntil, listen, nack, QUEUE, SECOND, type Start } from "./kit.ts";
 
 export function policies(start: Start): void {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { LIMITS } from "../../../src/core/limits.ts";
+import { LIMITS } from "../../../src/core/input/limits.ts";
 import { ack, addOne, claimOne, failure, nack, QUEUE, refused, reject, type Start } from "./kit.ts";
 
 export function progress(start: Start): void {

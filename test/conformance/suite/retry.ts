@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { QueuePolicy } from "../../../src/core/policy.ts";
+import type { QueuePolicy } from "../../../src/core/queue/policy.ts";
 import type { Port } from "../../../src/core/port.ts";
 import type { ManualClock } from "../../../src/testing/manual-clock.ts";
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import { type RunStart, stageQueue } from "../../../src/core/run.ts";
-import type { ClaimedTask } from "../../../src/core/task.ts";
+import { type RunStart, stageQueue } from "../../../src/core/run/run.ts";
+import type { ClaimedTask } from "../../../src/core/task/task.ts";
 import { ack, claim, claimOne, MINUTE, nack, passLong, refused, SECOND, type Start, stateOf } from "./kit.ts";
 
 const PIPELINE = "report";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type RunStart, stageQueue } from "../../../src/core/run.ts";
-import type { NewTask } from "../../../src/core/task.ts";
+import { type RunStart, stageQueue } from "../../../src/core/run/run.ts";
+import type { NewTask } from "../../../src/core/task/task.ts";
 import { ack, addOne, claim, claimOne, type Start, stateOf } from "./kit.ts";
 
 const RUN: RunStart = {

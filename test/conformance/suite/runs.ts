@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import { type RunStart, type RunState, type Stage, stageQueue } from "../../../src/core/run.ts";
-import type { AddedTask, ClaimedTask, NewTask, TaskEnd } from "../../../src/core/task.ts";
-import { verificationQueue } from "../../../src/core/verification.ts";
+import { type RunStart, type RunState, type Stage, stageQueue } from "../../../src/core/run/run.ts";
+import type { AddedTask, ClaimedTask, NewTask, TaskEnd } from "../../../src/core/task/task.ts";
+import { verificationQueue } from "../../../src/core/handler/verification.ts";
 import {
   ack,
   claim,

@@ -5,8 +5,8 @@ import {
   SCHEDULE_HEADER,
   type ScheduleDefinition,
   type ScheduleRecord,
-} from "../../../src/core/schedule.ts";
-import type { TaskRecord } from "../../../src/core/task.ts";
+} from "../../../src/core/time/schedule.ts";
+import type { TaskRecord } from "../../../src/core/task/task.ts";
 import type { ManualClock } from "../../../src/testing/manual-clock.ts";
 import {
   addOne,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { ListQuery, Page } from "../../../src/core/page.ts";
+import type { ListQuery, Page } from "../../../src/core/answer/page.ts";
 import type { Port } from "../../../src/core/port.ts";
-import type { TaskState } from "../../../src/core/task.ts";
+import type { TaskState } from "../../../src/core/task/task.ts";
 import { BOUNDS } from "../../../src/engine/bounds.ts";
 import {
   ack,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ClaimNotice } from "../../../src/core/claim-call.ts";
+import type { ClaimNotice } from "../../../src/core/task/claim-call.ts";
 import { govern } from "./governing.ts";
 import {
   ack,

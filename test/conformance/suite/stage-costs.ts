@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import { type Stage, stageQueue } from "../../../src/core/run.ts";
-import type { NextCosts, StageCost } from "../../../src/core/stage-cost.ts";
-import type { ClaimedTask, NewTask } from "../../../src/core/task.ts";
-import { verificationQueue } from "../../../src/core/verification.ts";
+import { type Stage, stageQueue } from "../../../src/core/run/run.ts";
+import type { NextCosts, StageCost } from "../../../src/core/run/stage-cost.ts";
+import type { ClaimedTask, NewTask } from "../../../src/core/task/task.ts";
+import { verificationQueue } from "../../../src/core/handler/verification.ts";
 import { ack, addOne, claim, claimOne, refused, SECOND, type Start, stateOf } from "./kit.ts";
 
 const PIPELINE = "report";

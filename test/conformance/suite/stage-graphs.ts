@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import { type RunStart, type Stage, stageQueue } from "../../../src/core/run.ts";
-import type { ClaimedTask, TaskEnd } from "../../../src/core/task.ts";
-import { verificationQueue } from "../../../src/core/verification.ts";
+import { type RunStart, type Stage, stageQueue } from "../../../src/core/run/run.ts";
+import type { ClaimedTask, TaskEnd } from "../../../src/core/task/task.ts";
+import { verificationQueue } from "../../../src/core/handler/verification.ts";
 import { ack, claim, claimOne, isPending, nack, refused, reject, type Start, stateOf } from "./kit.ts";
 
 const PIPELINE = "graph";

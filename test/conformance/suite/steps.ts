@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { LIMITS } from "../../../src/core/limits.ts";
+import { LIMITS } from "../../../src/core/input/limits.ts";
 import type { Port } from "../../../src/core/port.ts";
-import type { ClaimedTask, TaskState } from "../../../src/core/task.ts";
+import type { ClaimedTask, TaskState } from "../../../src/core/task/task.ts";
 import {
   ack,
   addNamed,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import { subscriptionQueue } from "../../../src/core/topic.ts";
-import type { AddedTask, NewMessage } from "../../../src/core/task.ts";
+import { subscriptionQueue } from "../../../src/core/topic/topic.ts";
+import type { AddedTask, NewMessage } from "../../../src/core/task/task.ts";
 import {
   ack,
   addOne,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Verified, verificationQueue } from "../../../src/core/verification.ts";
+import { type Verified, verificationQueue } from "../../../src/core/handler/verification.ts";
 import {
   ack,
   addOne,

@@ -1,10 +1,10 @@
 import { expect } from "vitest";
-import { DEFAULT_POLICY, type NamedPolicy } from "../../../src/core/policy.ts";
+import { DEFAULT_POLICY, type NamedPolicy } from "../../../src/core/queue/policy.ts";
 import type { Port } from "../../../src/core/port.ts";
-import type { StoreRecord } from "../../../src/core/record.ts";
-import { stageQueue } from "../../../src/core/run.ts";
-import { END_STATES, PENDING_STATES, type TaskRecord } from "../../../src/core/task.ts";
-import { verificationQueue } from "../../../src/core/verification.ts";
+import type { StoreRecord } from "../../../src/core/record/record.ts";
+import { stageQueue } from "../../../src/core/run/run.ts";
+import { END_STATES, PENDING_STATES, type TaskRecord } from "../../../src/core/task/task.ts";
+import { verificationQueue } from "../../../src/core/handler/verification.ts";
 import { importRecords } from "../../../src/transfer/run.ts";
 import type { TransferStore } from "../../../src/engine/transfer.ts";
 import { rate } from "./governing.ts";

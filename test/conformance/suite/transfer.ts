@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { formatRecord, parseRecord } from "../../../src/core/record-lines.ts";
-import type { StoreRecord } from "../../../src/core/record.ts";
-import { verificationQueue, verifiedBy } from "../../../src/core/verification.ts";
+import { formatRecord, parseRecord } from "../../../src/core/record/record-lines.ts";
+import type { StoreRecord } from "../../../src/core/record/record.ts";
+import { verificationQueue, verifiedBy } from "../../../src/core/handler/verification.ts";
 import { cancelMove, moveStore } from "../../../src/transfer/move.ts";
 import type { TransferStore } from "../../../src/engine/transfer.ts";
 import {

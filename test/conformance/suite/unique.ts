@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import type { AddedTask } from "../../../src/core/task.ts";
-import type { Unique } from "../../../src/core/unique.ts";
+import type { AddedTask } from "../../../src/core/task/task.ts";
+import type { Unique } from "../../../src/core/task/unique.ts";
 import {
   ack,
   addOne,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../../src/core/port.ts";
-import type { ClaimedTask, NewTask, TaskState } from "../../../src/core/task.ts";
-import { NO_VERDICT, type Verified, verificationQueue } from "../../../src/core/verification.ts";
+import type { ClaimedTask, NewTask, TaskState } from "../../../src/core/task/task.ts";
+import { NO_VERDICT, type Verified, verificationQueue } from "../../../src/core/handler/verification.ts";
 import {
   ack,
   addNamed,

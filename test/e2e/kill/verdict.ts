@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { NO_DEPTH } from "../../../src/core/task.ts";
+import { NO_DEPTH } from "../../../src/core/task/task.ts";
 import type { Dibs, TaskInfo, TaskState } from "../../../src/index.ts";
 import type { Entry } from "../programs/storm-log.ts";
 

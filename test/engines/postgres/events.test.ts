@@ -1,7 +1,7 @@
 // Events on PostgreSQL are written a commit at a time, no more than readers can take in, and cost no fast path.
 
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { DibsEvent } from "../../../src/core/events.ts";
+import type { DibsEvent } from "../../../src/core/event/events.ts";
 import { BOUNDS } from "../../../src/engine/bounds.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { Connection } from "../../../src/engines/postgres/connection/connection.ts";

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { Retry } from "../../../src/index.ts";
-import type { WorkerInfo } from "../../../src/core/task.ts";
+import type { WorkerInfo } from "../../../src/core/task/task.ts";
 import type { Op } from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import {

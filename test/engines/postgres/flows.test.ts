@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { isDibsError } from "../../../src/core/errors.ts";
+import { isDibsError } from "../../../src/core/errors/errors.ts";
 import { ground } from "./kit.ts";
 
 const QUICK = { backoff: { type: "fixed", delay: 0, jitter: 0 }, elsewhere: 0, maxAttempts: 100 } as const;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { AddedTask } from "../../../src/core/task.ts";
+import type { AddedTask } from "../../../src/core/task/task.ts";
 import type { Engine, Op } from "../../../src/engine/engine.ts";
 import { raiseFloors } from "../../../src/engines/postgres/line/floors.ts";
 import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";

@@ -3,7 +3,7 @@
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../../src/broker/broker.ts";
-import type { WorkerInfo } from "../../../src/core/task.ts";
+import type { WorkerInfo } from "../../../src/core/task/task.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { beginIncarnation, INCARNATION } from "../../../src/engines/postgres/connection/incarnation.ts";

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { Conflict } from "../../../src/core/commit.ts";
-import type { AddedTask, ClaimedTask } from "../../../src/core/task.ts";
+import type { AddedTask, ClaimedTask } from "../../../src/core/task/task.ts";
 import type { Engine, Op, Verbs } from "../../../src/engine/engine.ts";
 import type { Settlement } from "../../../src/engine/settlement.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import type { ClaimedTask } from "../../../src/core/task.ts";
+import type { ClaimedTask } from "../../../src/core/task/task.ts";
 import { BOUNDS } from "../../../src/engine/bounds.ts";
 import type { ClaimRequest } from "../../../src/engine/claim-request.ts";
 import type { Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { DibsEvent } from "../../../src/core/events.ts";
+import type { DibsEvent } from "../../../src/core/event/events.ts";
 import type { ClaimOutcome } from "../../../src/engine/claim-request.ts";
 import { latestVersion, MIGRATIONS, needed } from "../../../src/engines/postgres/schema/migrations.ts";
 import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { WorkerInfo } from "../../../src/core/task.ts";
+import type { WorkerInfo } from "../../../src/core/task/task.ts";
 import { conformance } from "../../conformance/suite/index.ts";
 import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
 import { Connection } from "../../../src/engines/postgres/connection/connection.ts";

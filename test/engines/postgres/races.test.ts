@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { AddedTask } from "../../../src/core/task.ts";
+import type { AddedTask } from "../../../src/core/task/task.ts";
 import type { Engine, Op } from "../../../src/engine/engine.ts";
 import { catalogueLock, gateLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { ground, pauseIn, untilOneWaits } from "./kit.ts";

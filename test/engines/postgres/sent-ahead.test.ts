@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { NewTask } from "../../../src/core/task.ts";
+import type { NewTask } from "../../../src/core/task/task.ts";
 import { channelOf } from "../../../src/engines/postgres/connection/notifier.ts";
 import { type AddOptions, type Dibs, open, type Task } from "../../../src/index.ts";
 import { PostgresServer } from "../../postgres/server.ts";

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { ClaimedTask } from "../../../src/core/task.ts";
+import type { ClaimedTask } from "../../../src/core/task/task.ts";
 import type { ClaimRequest } from "../../../src/engine/claim-request.ts";
 import type { Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
 import { ground } from "./kit.ts";

@@ -2,7 +2,7 @@
 
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
-import type { DibsEvent } from "../../../src/core/events.ts";
+import type { DibsEvent } from "../../../src/core/event/events.ts";
 import { BOUNDS } from "../../../src/engine/bounds.ts";
 import type { Op, Verbs } from "../../../src/engine/engine.ts";
 import { newTask, now, openStore, QUEUE, tempPath } from "./kit.ts";

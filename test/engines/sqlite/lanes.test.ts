@@ -1,8 +1,8 @@
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
-import type { Reading } from "../../../src/core/clock.ts";
-import { DEFAULT_POLICY, type GroupPolicy } from "../../../src/core/policy.ts";
-import type { ClaimedTask } from "../../../src/core/task.ts";
+import type { Reading } from "../../../src/core/time/clock.ts";
+import { DEFAULT_POLICY, type GroupPolicy } from "../../../src/core/queue/policy.ts";
+import type { ClaimedTask } from "../../../src/core/task/task.ts";
 import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
 import { newTask, now, openStore, QUEUE, tempPath, worker } from "./kit.ts";
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { DEFAULT_POLICY } from "../../../src/core/policy.ts";
-import { JSON_TYPE } from "../../../src/core/task.ts";
+import { DEFAULT_POLICY } from "../../../src/core/queue/policy.ts";
+import { JSON_TYPE } from "../../../src/core/task/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { packOps, packOutcomes, unpackOps, unpackOutcomes } from "../../../src/engines/sqlite/thread/pack.ts";
 

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { DibsEvent } from "../../../src/core/events.ts";
+import type { DibsEvent } from "../../../src/core/event/events.ts";
 import type { EventsAfter, Op } from "../../../src/engine/engine.ts";
 import { SqliteStore } from "../../../src/engines/sqlite/batch/store.ts";
 import { newTask, now, QUEUE, tempPath } from "./kit.ts";

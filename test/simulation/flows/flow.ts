@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { PENDING_STATES, type TaskRecord } from "../../../src/core/task.ts";
-import { verificationQueue } from "../../../src/core/verification.ts";
+import { PENDING_STATES, type TaskRecord } from "../../../src/core/task/task.ts";
+import { verificationQueue } from "../../../src/core/handler/verification.ts";
 import type { Task } from "../../../src/index.ts";
 import { type Crash, Process } from "./process.ts";
 import type { Scenario } from "./scenario.ts";

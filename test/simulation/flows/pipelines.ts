@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { each } from "../../../src/core/each.ts";
-import type { RunPart } from "../../../src/core/run.ts";
+import { each } from "../../../src/core/run/each.ts";
+import type { RunPart } from "../../../src/core/run/run.ts";
 import type { Dibs } from "../../../src/index.ts";
 import { Random } from "../random.ts";
 import { type Crash, Process } from "./process.ts";

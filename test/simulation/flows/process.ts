@@ -1,6 +1,6 @@
 import { createBroker } from "../../../src/broker/broker.ts";
-import type { Clock } from "../../../src/core/clock.ts";
-import { SILENT } from "../../../src/core/logger.ts";
+import type { Clock } from "../../../src/core/time/clock.ts";
+import { SILENT } from "../../../src/core/process/logger.ts";
 import { Dibs } from "../../../src/api/dibs.ts";
 import type { Engine, Op, Outcome, Outcomes } from "../../../src/engine/engine.ts";
 import type { Hint } from "../../../src/engine/hint.ts";

@@ -1,4 +1,4 @@
-import type { Reading } from "../../../src/core/clock.ts";
+import type { Reading } from "../../../src/core/time/clock.ts";
 import type { Hint } from "../../../src/engine/hint.ts";
 import type { Op, Outcome, Outcomes } from "../../../src/engine/engine.ts";
 import { MemoryStore } from "../../../src/engines/memory/store.ts";

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ErrorCode } from "../../../src/core/errors.ts";
-import { type AddedTask, JSON_TYPE, type NewTask } from "../../../src/core/task.ts";
+import type { ErrorCode } from "../../../src/core/errors/errors.ts";
+import { type AddedTask, JSON_TYPE, type NewTask } from "../../../src/core/task/task.ts";
 import type { Books, Entry } from "./books.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";

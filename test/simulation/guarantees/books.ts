@@ -1,4 +1,4 @@
-import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../src/core/policy.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../src/core/queue/policy.ts";
 import type {
   Addition,
   AttemptOutcome,
@@ -6,8 +6,8 @@ import type {
   EndState,
   NewTask,
   WorkerInfo,
-} from "../../../src/core/task.ts";
-import { keyExpiresAt } from "../../../src/core/idempotency.ts";
+} from "../../../src/core/task/task.ts";
+import { keyExpiresAt } from "../../../src/core/task/idempotency.ts";
 import type { Notice } from "../../../src/engine/hint.ts";
 import type { ExpectedTime } from "../machine.ts";
 

@@ -1,5 +1,5 @@
-import { isLarger } from "../../../src/core/limits.ts";
-import { isEnd, type TaskRecord } from "../../../src/core/task.ts";
+import { isLarger } from "../../../src/core/input/limits.ts";
+import { isEnd, type TaskRecord } from "../../../src/core/task/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import type { Entry } from "./books.ts";
 import { checkBroughtBack } from "./removing.ts";

@@ -1,4 +1,4 @@
-import type { ClaimedTask } from "../../../src/core/task.ts";
+import type { ClaimedTask } from "../../../src/core/task/task.ts";
 import { BOUNDS } from "../../../src/engine/bounds.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { isEnd, type TaskRecord, type TaskState } from "../../../src/core/task.ts";
+import { isEnd, type TaskRecord, type TaskState } from "../../../src/core/task/task.ts";
 import { BOUNDS } from "../../../src/engine/bounds.ts";
 import type { Books, Entry } from "./books.ts";
 import { groupOf, type Turn } from "./turn.ts";

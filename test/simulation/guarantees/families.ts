@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ChildEnd } from "../../../src/core/children.ts";
-import { awaitedBy, isChildrenSignal } from "../../../src/core/children-signal.ts";
-import { isEnd, type TaskRecord } from "../../../src/core/task.ts";
+import type { ChildEnd } from "../../../src/core/handler/children.ts";
+import { awaitedBy, isChildrenSignal } from "../../../src/core/handler/children-signal.ts";
+import { isEnd, type TaskRecord } from "../../../src/core/task/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import { check } from "./violation.ts";

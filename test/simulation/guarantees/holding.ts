@@ -1,4 +1,4 @@
-import type { AttemptOutcome, TaskState } from "../../../src/core/task.ts";
+import type { AttemptOutcome, TaskState } from "../../../src/core/task/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import type { Books, Entry } from "./books.ts";
 import type { Turn } from "./turn.ts";

@@ -1,5 +1,5 @@
-import type { QueuePolicy } from "../../../src/core/policy.ts";
-import type { ClaimedTask } from "../../../src/core/task.ts";
+import type { QueuePolicy } from "../../../src/core/queue/policy.ts";
+import type { ClaimedTask } from "../../../src/core/task/task.ts";
 import type { Op, Outcome, Verbs } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import { check } from "./violation.ts";

@@ -1,4 +1,4 @@
-import type { Paged } from "../../../src/core/page.ts";
+import type { Paged } from "../../../src/core/answer/page.ts";
 import type { PageRequest } from "../../../src/engine/engine.ts";
 
 /** The page that a list must answer, computed from all its rows in their order. */

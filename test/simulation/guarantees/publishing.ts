@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Addition, NewMessage, NewTask } from "../../../src/core/task.ts";
+import type { Addition, NewMessage, NewTask } from "../../../src/core/task/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";

@@ -1,5 +1,5 @@
-import { keyExpiresAt } from "../../../src/core/idempotency.ts";
-import type { DeadFilter, TaskRecord } from "../../../src/core/task.ts";
+import { keyExpiresAt } from "../../../src/core/task/idempotency.ts";
+import type { DeadFilter, TaskRecord } from "../../../src/core/task/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Entry } from "./books.ts";

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import type { RunPart, RunRecord, Stage } from "../../../src/core/run.ts";
-import { type Body, isEnd, type TaskRecord } from "../../../src/core/task.ts";
+import type { RunPart, RunRecord, Stage } from "../../../src/core/run/run.ts";
+import { type Body, isEnd, type TaskRecord } from "../../../src/core/task/task.ts";
 import type { Op, Outcome, Verbs } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import { check } from "./violation.ts";

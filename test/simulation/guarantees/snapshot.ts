@@ -1,5 +1,5 @@
-import type { Reading } from "../../../src/core/clock.ts";
-import type { QueueSummary } from "../../../src/core/page.ts";
+import type { Reading } from "../../../src/core/time/clock.ts";
+import type { QueueSummary } from "../../../src/core/answer/page.ts";
 import {
   END_STATES,
   PENDING_STATES,
@@ -7,7 +7,7 @@ import {
   type TaskRecord,
   type TaskState,
   type WorkerRecord,
-} from "../../../src/core/task.ts";
+} from "../../../src/core/task/task.ts";
 import type { Op, Store } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import { check } from "./violation.ts";

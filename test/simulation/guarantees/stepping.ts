@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { isEnd, type Step } from "../../../src/core/task.ts";
+import { isEnd, type Step } from "../../../src/core/task/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Books, Entry } from "./books.ts";

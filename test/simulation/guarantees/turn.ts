@@ -1,4 +1,4 @@
-import type { TaskRecord, TaskState } from "../../../src/core/task.ts";
+import type { TaskRecord, TaskState } from "../../../src/core/task/task.ts";
 import type { Books, Entry } from "./books.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { check } from "./violation.ts";

@@ -1,10 +1,10 @@
-import { isEnd } from "../../../src/core/task.ts";
+import { isEnd } from "../../../src/core/task/task.ts";
 import {
   isVerificationQueue,
   NO_VERDICT,
   verificationTask,
   verifiedBy,
-} from "../../../src/core/verification.ts";
+} from "../../../src/core/handler/verification.ts";
 import type { Outcome } from "../../../src/engine/engine.ts";
 import type { Settlement } from "../../../src/engine/settlement.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";

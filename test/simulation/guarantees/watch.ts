@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Reading } from "../../../src/core/clock.ts";
-import { differs, mergePolicy } from "../../../src/core/policy.ts";
-import { type Attempt, isEnd } from "../../../src/core/task.ts";
+import type { Reading } from "../../../src/core/time/clock.ts";
+import { differs, mergePolicy } from "../../../src/core/queue/policy.ts";
+import { type Attempt, isEnd } from "../../../src/core/task/task.ts";
 import {
   type Op,
   type Outcome,

@@ -3,7 +3,7 @@
 export type * from "../../../src/dashboard/contract.ts";
 export type * from "../../../src/dashboard/live-frames.ts";
 export type { Advice, Verdict } from "../../../src/pools/advise.ts";
-export type { QueuePolicy } from "../../../src/core/policy.ts";
+export type { QueuePolicy } from "../../../src/core/queue/policy.ts";
 export type {
   Attempt,
   DepthByState,
@@ -12,5 +12,5 @@ export type {
   SubscriptionRecord,
   TaskState,
   WorkerRecord,
-} from "../../../src/core/task.ts";
-export type { ScheduleRecord } from "../../../src/core/schedule.ts";
+} from "../../../src/core/task/task.ts";
+export type { ScheduleRecord } from "../../../src/core/time/schedule.ts";

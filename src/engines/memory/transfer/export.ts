@@ -1,8 +1,13 @@
 import { randomUUID } from "node:crypto";
-import { EXPORT_FORMAT, type GateState, type StoreRecord, type TaskEntry } from "../../../core/record.ts";
-import { isEmpty } from "../../../core/rate.ts";
-import { isEnd, JSON_TYPE } from "../../../core/task.ts";
-import { encodeAdds } from "../../../core/verification.ts";
+import {
+  EXPORT_FORMAT,
+  type GateState,
+  type StoreRecord,
+  type TaskEntry,
+} from "../../../core/record/record.ts";
+import { isEmpty } from "../../../core/queue/rate.ts";
+import { isEnd, JSON_TYPE } from "../../../core/task/task.ts";
+import { encodeAdds } from "../../../core/handler/verification.ts";
 import { inOrder } from "../inspect.ts";
 import type { Gate } from "../lanes.ts";
 import type { Model, ModelChild, ModelPart, ModelRun, ModelTask } from "../model.ts";

@@ -1,4 +1,4 @@
-import { fingerprint } from "../../../core/fingerprint.ts";
+import { fingerprint } from "../../../core/errors/fingerprint.ts";
 import type {
   ChildEntry,
   GateState,
@@ -7,12 +7,12 @@ import type {
   RunEntry,
   StoreRecord,
   TaskEntry,
-} from "../../../core/record.ts";
-import { NO_METER } from "../../../core/rate.ts";
-import { parseTaskId } from "../../../core/task-id.ts";
-import { isEnd, JSON_TYPE } from "../../../core/task.ts";
-import { stageQueue } from "../../../core/run.ts";
-import { decodeAdds } from "../../../core/verification.ts";
+} from "../../../core/record/record.ts";
+import { NO_METER } from "../../../core/queue/rate.ts";
+import { parseTaskId } from "../../../core/task/task-id.ts";
+import { isEnd, JSON_TYPE } from "../../../core/task/task.ts";
+import { stageQueue } from "../../../core/run/run.ts";
+import { decodeAdds } from "../../../core/handler/verification.ts";
 import { type Gate, laneOf, newGate } from "../lanes.ts";
 import type { Model, ModelChild, ModelPart, ModelTask } from "../model.ts";
 

@@ -4,7 +4,7 @@ import {
   noCounts,
   type StoreHeader,
   type StoreRecord,
-} from "../../../core/record.ts";
+} from "../../../core/record/record.ts";
 import { StoreTransfer } from "../../../engine/store-transfer.ts";
 import { NO_TRANSFER, type TransferState } from "../../../engine/transfer.ts";
 import { holders, laneOf } from "../lanes.ts";

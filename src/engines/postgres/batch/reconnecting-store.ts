@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { DibsError } from "../../../core/errors.ts";
+import { DibsError } from "../../../core/errors/errors.ts";
 import type { Op } from "../../../engine/engine.ts";
 import type { Connection } from "../connection/connection.ts";
 import { classifyFailure, type FailureClass, failureFrom, outcomeUnknown } from "../connection/failure.ts";

@@ -1,5 +1,5 @@
-import type { QueuePolicy } from "../../../core/policy.ts";
-import { isVerificationQueue } from "../../../core/verification.ts";
+import type { QueuePolicy } from "../../../core/queue/policy.ts";
+import { isVerificationQueue } from "../../../core/handler/verification.ts";
 import type { ClaimOutcome } from "../../../engine/claim-request.ts";
 import type { Op } from "../../../engine/engine.ts";
 import type { BatchResult } from "./batch-result.ts";

@@ -1,5 +1,5 @@
 import type { Conflict } from "../../../core/commit.ts";
-import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../core/policy.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../core/queue/policy.ts";
 import type { Hint } from "../../../engine/hint.ts";
 import { type Op, type Outcomes, READING_VERBS } from "../../../engine/engine.ts";
 import { BlockedByLock, ExclusiveTimeout, type Locks, LocksNeeded } from "../connection/batch-conflicts.ts";

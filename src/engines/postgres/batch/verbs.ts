@@ -1,4 +1,4 @@
-import { isDibsError } from "../../../core/errors.ts";
+import { isDibsError } from "../../../core/errors/errors.ts";
 import type { Op, Outcome, VerbName, Verbs } from "../../../engine/engine.ts";
 import { add } from "../verbs/add.ts";
 import { cancel } from "../verbs/cancel.ts";

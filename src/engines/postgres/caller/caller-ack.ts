@@ -1,10 +1,10 @@
-import { claimLost, invalid } from "../../../core/errors.ts";
-import { isLarger, tooLarge } from "../../../core/limits.ts";
-import type { QueuePolicy } from "../../../core/policy.ts";
-import { stepsAside } from "../../../core/transition.ts";
-import type { Body, TaskState } from "../../../core/task.ts";
-import { encodeAdds, isVerificationQueue, verificationTask } from "../../../core/verification.ts";
-import { keyExpiresAt } from "../../../core/idempotency.ts";
+import { claimLost, invalid } from "../../../core/errors/errors.ts";
+import { isLarger, tooLarge } from "../../../core/input/limits.ts";
+import type { QueuePolicy } from "../../../core/queue/policy.ts";
+import { stepsAside } from "../../../core/task/transition.ts";
+import type { Body, TaskState } from "../../../core/task/task.ts";
+import { encodeAdds, isVerificationQueue, verificationTask } from "../../../core/handler/verification.ts";
+import { keyExpiresAt } from "../../../core/task/idempotency.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { Settlement } from "../../../engine/settlement.ts";
 import { tooOld } from "./caller-failure.ts";

@@ -1,4 +1,4 @@
-import { DibsError, isDibsError } from "../../../core/errors.ts";
+import { DibsError, isDibsError } from "../../../core/errors/errors.ts";
 import { classifyFailure, messageOf } from "../connection/failure.ts";
 
 /** The store that a caller's transaction takes part in. */

@@ -1,4 +1,4 @@
-import { show } from "../../../core/show.ts";
+import { show } from "../../../core/errors/show.ts";
 import { adapterFault, failureWithin, type StoreName } from "./caller-failure.ts";
 import { inSchema } from "../statements/text.ts";
 

@@ -1,4 +1,4 @@
-import type { EndState } from "../../../core/task.ts";
+import type { EndState } from "../../../core/task/task.ts";
 import type { Connection } from "../connection/connection.ts";
 
 /**

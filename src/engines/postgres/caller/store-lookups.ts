@@ -1,7 +1,7 @@
-import { type ErrorData, errorFrom } from "../../../core/errors.ts";
-import { everyItem } from "../../../core/every-item.ts";
-import type { QueuePolicy } from "../../../core/policy.ts";
-import type { TaskState } from "../../../core/task.ts";
+import { type ErrorData, errorFrom } from "../../../core/errors/errors.ts";
+import { everyItem } from "../../../core/answer/every-item.ts";
+import type { QueuePolicy } from "../../../core/queue/policy.ts";
+import type { TaskState } from "../../../core/task/task.ts";
 import type { Op, Outcome, VerbName } from "../../../engine/engine.ts";
 import type { Connection } from "../connection/connection.ts";
 import { type Identity, identityOf } from "../connection/identity.ts";

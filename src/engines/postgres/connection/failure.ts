@@ -1,5 +1,5 @@
 import type { Conflict } from "../../../core/commit.ts";
-import { DibsError, invalid, isDibsError } from "../../../core/errors.ts";
+import { DibsError, invalid, isDibsError } from "../../../core/errors/errors.ts";
 import { ExclusiveTimeout, StaleRead } from "./batch-conflicts.ts";
 
 /** What an error of PostgreSQL, or of the connection, means for the batch. */

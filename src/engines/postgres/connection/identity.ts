@@ -1,4 +1,4 @@
-import { DibsError } from "../../../core/errors.ts";
+import { DibsError } from "../../../core/errors/errors.ts";
 import { INCARNATION } from "./incarnation.ts";
 import type { Connection } from "./connection.ts";
 

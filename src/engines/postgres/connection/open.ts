@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { hostAndDatabaseOf } from "../../../core/address.ts";
-import { DibsError, invalid } from "../../../core/errors.ts";
-import { show } from "../../../core/show.ts";
-import { STORE_LIMIT } from "../../../core/task-id.ts";
+import { hostAndDatabaseOf } from "../../../core/process/address.ts";
+import { DibsError, invalid } from "../../../core/errors/errors.ts";
+import { show } from "../../../core/errors/show.ts";
+import { STORE_LIMIT } from "../../../core/task/task-id.ts";
 import { closedError } from "../../../engine/transfer.ts";
 import { NotConnected, refusalFrom } from "./failure.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";

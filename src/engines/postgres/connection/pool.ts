@@ -1,6 +1,6 @@
 import { Client, type ClientConfig } from "pg";
-import type { PostgresPool } from "../../../core/address.ts";
-import { invalid } from "../../../core/errors.ts";
+import type { PostgresPool } from "../../../core/process/address.ts";
+import { invalid } from "../../../core/errors/errors.ts";
 import type { GivePassword } from "./password.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { TaskError } from "../../../core/task.ts";
+import type { TaskError } from "../../../core/task/task.ts";
 import { fromText, toText } from "../statements/text.ts";
 
 /**

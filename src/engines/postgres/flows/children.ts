@@ -4,9 +4,9 @@ import {
   type ChildTask,
   isChild,
   keepsChildren,
-} from "../../../core/children.ts";
-import { awaitedBy } from "../../../core/children-signal.ts";
-import { type EndState, isEnd, type TaskRecord } from "../../../core/task.ts";
+} from "../../../core/handler/children.ts";
+import { awaitedBy } from "../../../core/handler/children-signal.ts";
+import { type EndState, isEnd, type TaskRecord } from "../../../core/task/task.ts";
 import type { Found } from "../line/find-task.ts";
 import type { TransitionTask } from "../line/line.ts";
 import { allAnswered } from "../statements/all-answered.ts";

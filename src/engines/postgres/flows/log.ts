@@ -1,9 +1,9 @@
-import type { StoredLine } from "../../../core/attempt-log.ts";
-import { LIMITS } from "../../../core/limits.ts";
+import type { StoredLine } from "../../../core/handler/attempt-log.ts";
+import { LIMITS } from "../../../core/input/limits.ts";
 import { fromText, toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** The log of a task: core/attempt-log.ts. */
+/** The log of a task: core/handler/attempt-log.ts. */
 
 export const DELETE_LOG = `DELETE FROM dibs.log WHERE task = $1`;
 export const DELETE_LOGS = `DELETE FROM dibs.log WHERE task = ANY ($1::int8[])`;

@@ -1,5 +1,5 @@
-import { parsePart } from "../../../core/run-part.ts";
-import { placeAt, type RunPlace, type Stage } from "../../../core/run.ts";
+import { parsePart } from "../../../core/run/run-part.ts";
+import { placeAt, type RunPlace, type Stage } from "../../../core/run/run.ts";
 import { lookUp, rowsBy } from "../statements/look-up.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";

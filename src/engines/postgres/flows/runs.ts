@@ -6,14 +6,14 @@ import {
   type RunState,
   type RunTask,
   type Stage,
-} from "../../../core/run.ts";
-import { formatPart, parsePart, type PartResult } from "../../../core/run-part.ts";
-import { neededResults, type Plan, planNextStage } from "../../../core/next-stage.ts";
-import type { Success } from "../../../core/run-success.ts";
-import { pastRetention } from "../../../core/retention.ts";
-import { cancelsRest, stateOfRun } from "../../../core/run-end.ts";
-import { taskNotFound } from "../../../core/task-not-found.ts";
-import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../../core/task.ts";
+} from "../../../core/run/run.ts";
+import { formatPart, parsePart, type PartResult } from "../../../core/run/run-part.ts";
+import { neededResults, type Plan, planNextStage } from "../../../core/run/next-stage.ts";
+import type { Success } from "../../../core/run/run-success.ts";
+import { pastRetention } from "../../../core/task/retention.ts";
+import { cancelsRest, stateOfRun } from "../../../core/run/run-end.ts";
+import { taskNotFound } from "../../../core/errors/task-not-found.ts";
+import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../../core/task/task.ts";
 import type { Held, TransitionTask } from "../line/line.ts";
 import { keepResults } from "./children.ts";
 import { forgetSignals } from "./run-signals.ts";

@@ -1,6 +1,6 @@
-import { SLEEP_PREFIX } from "../../../core/sleep-signal.ts";
-import type { Body, Step } from "../../../core/task.ts";
-import type { RunPlace } from "../../../core/run.ts";
+import { SLEEP_PREFIX } from "../../../core/handler/sleep-signal.ts";
+import type { Body, Step } from "../../../core/task/task.ts";
+import type { RunPlace } from "../../../core/run/run.ts";
 import { rowsOf } from "../statements/look-up.ts";
 import { type OfRun, placeFrom, RUN_OF } from "./run-place.ts";
 import { fromColumns, fromText, toColumns, toText } from "../statements/text.ts";

@@ -1,7 +1,12 @@
-import { verdictOfStage } from "../../../core/run.ts";
-import type { NextCosts } from "../../../core/stage-cost.ts";
-import type { TaskState } from "../../../core/task.ts";
-import { decodeAdds, encodeAdds, type Verified, verificationTask } from "../../../core/verification.ts";
+import { verdictOfStage } from "../../../core/run/run.ts";
+import type { NextCosts } from "../../../core/run/stage-cost.ts";
+import type { TaskState } from "../../../core/task/task.ts";
+import {
+  decodeAdds,
+  encodeAdds,
+  type Verified,
+  verificationTask,
+} from "../../../core/handler/verification.ts";
 import type { Settlement } from "../../../engine/settlement.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "../verbs/add.ts";

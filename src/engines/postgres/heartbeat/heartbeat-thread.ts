@@ -1,7 +1,7 @@
 // First: see the comment there.
-import "../../../core/supported-node.ts";
+import "../../../core/process/supported-node.ts";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
-import { startTimer } from "../../../core/clock.ts";
+import { startTimer } from "../../../core/time/clock.ts";
 import type { Conflict } from "../../../core/commit.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";

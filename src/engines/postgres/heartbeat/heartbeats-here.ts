@@ -1,4 +1,4 @@
-import { startTimer } from "../../../core/clock.ts";
+import { startTimer } from "../../../core/time/clock.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import { HeartbeatAges } from "./heartbeat-ages.ts";

@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 import type { Conflict } from "../../../core/commit.ts";
-import { startTimer } from "../../../core/clock.ts";
-import { ownFile } from "../../../core/own-files.ts";
+import { startTimer } from "../../../core/time/clock.ts";
+import { ownFile } from "../../../core/process/own-files.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import type { ConnectionOptions } from "../connection/connection.ts";

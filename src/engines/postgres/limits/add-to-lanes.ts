@@ -1,5 +1,5 @@
-import type { RunTask } from "../../../core/run.ts";
-import { type NewTask, rankOf } from "../../../core/task.ts";
+import type { RunTask } from "../../../core/run/run.ts";
+import { type NewTask, rankOf } from "../../../core/task/task.ts";
 import type { NewTaskRow } from "../line/first-state.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { assignPositions, joinLanes, type PromotedTask, type Waiter } from "./lane-line.ts";

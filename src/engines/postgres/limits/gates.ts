@@ -1,5 +1,5 @@
-import { type Allowance, allowanceOf } from "../../../core/allowance.ts";
-import { changesGroups, governsGroups, isGated } from "../../../core/policy.ts";
+import { type Allowance, allowanceOf } from "../../../core/queue/allowance.ts";
+import { changesGroups, governsGroups, isGated } from "../../../core/queue/policy.ts";
 import {
   type Charge,
   correct,
@@ -8,7 +8,7 @@ import {
   earliestStart,
   roomFor,
   spend,
-} from "../../../core/rate.ts";
+} from "../../../core/queue/rate.ts";
 import type { Op } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { aboveFloor } from "../line/floors.ts";

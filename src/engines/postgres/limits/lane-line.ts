@@ -1,6 +1,6 @@
-import { governsGroups, groupOrder, putsUrgentFirst } from "../../../core/policy.ts";
-import { earliestStart } from "../../../core/rate.ts";
-import { FIRST_RANK } from "../../../core/task.ts";
+import { governsGroups, groupOrder, putsUrgentFirst } from "../../../core/queue/policy.ts";
+import { earliestStart } from "../../../core/queue/rate.ts";
+import { FIRST_RANK } from "../../../core/task/task.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Lane } from "./limits.ts";
 import { deleteEach, lookUp, TASK_OF } from "../statements/look-up.ts";

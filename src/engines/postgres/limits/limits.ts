@@ -1,4 +1,4 @@
-import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../../core/rate.ts";
+import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../../core/queue/rate.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { lookUp, withPlaces } from "../statements/look-up.ts";
 import { DELETE_LANES, IS_LISTED } from "./lanes.ts";

@@ -1,4 +1,4 @@
-import { isOver, type Meter, NO_METER } from "../../../core/rate.ts";
+import { isOver, type Meter, NO_METER } from "../../../core/queue/rate.ts";
 import { newest } from "../statements/newest.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { DELETE_LANES } from "./lanes.ts";

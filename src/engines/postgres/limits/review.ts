@@ -1,5 +1,11 @@
-import { changesGate, changesGroups, groupOrder, maxInLine, type QueuePolicy } from "../../../core/policy.ts";
-import { earliestStart } from "../../../core/rate.ts";
+import {
+  changesGate,
+  changesGroups,
+  groupOrder,
+  maxInLine,
+  type QueuePolicy,
+} from "../../../core/queue/policy.ts";
+import { earliestStart } from "../../../core/queue/rate.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { adoptLimits, roomOf } from "./gates.ts";

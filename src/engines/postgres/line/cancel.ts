@@ -1,4 +1,4 @@
-import { isEnd, type TaskState } from "../../../core/task.ts";
+import { isEnd, type TaskState } from "../../../core/task/task.ts";
 import { abandon } from "../flows/children.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { findBySeq } from "./find-task.ts";

@@ -1,6 +1,6 @@
-import { storedContentType, storedHeaders } from "../../../core/add-rules.ts";
-import type { NewTask, TaskState } from "../../../core/task.ts";
-import type { Unique } from "../../../core/unique.ts";
+import { storedContentType, storedHeaders } from "../../../core/task/add-rules.ts";
+import type { NewTask, TaskState } from "../../../core/task/task.ts";
+import type { Unique } from "../../../core/task/unique.ts";
 import { toColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 import type { Found } from "./find-task.ts";

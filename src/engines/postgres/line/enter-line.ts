@@ -1,4 +1,4 @@
-import type { NewTask } from "../../../core/task.ts";
+import type { NewTask } from "../../../core/task/task.ts";
 import type { Connection } from "../connection/connection.ts";
 import { type Lane, laneColumns, laneFrom, laneName, type LaneRow, LISTED_LANES } from "../limits/lanes.ts";
 import { insertRows, type Row } from "../statements/insert-rows.ts";

@@ -1,4 +1,4 @@
-import type { EndState } from "../../../core/task.ts";
+import type { EndState } from "../../../core/task/task.ts";
 import type { Held, TransitionTask } from "./line.ts";
 import { lookUp } from "../statements/look-up.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";

@@ -1,5 +1,5 @@
-import type { TaskState } from "../../../core/task.ts";
-import { least } from "../../../core/least.ts";
+import type { TaskState } from "../../../core/task/task.ts";
+import { least } from "../../../core/answer/least.ts";
 import { type Join, joinGroups } from "../limits/add-to-lanes.ts";
 import { enterLineOfLanes } from "../limits/lane-line.ts";
 import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";

@@ -1,4 +1,4 @@
-import { isChildrenSignal } from "../../../core/children-signal.ts";
+import { isChildrenSignal } from "../../../core/handler/children-signal.ts";
 import { awaitedSignal, awaitsChildren } from "../flows/children.ts";
 import { dropResults, endRun, pendingTasks } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";

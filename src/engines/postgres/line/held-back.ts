@@ -1,6 +1,6 @@
-import { heldBackBy, heldBackByGroups } from "../../../core/held-back.ts";
-import { fromRank, type HeldBack } from "../../../core/task.ts";
-import { type Meter, NO_METER } from "../../../core/rate.ts";
+import { heldBackBy, heldBackByGroups } from "../../../core/queue/held-back.ts";
+import { fromRank, type HeldBack } from "../../../core/task/task.ts";
+import { type Meter, NO_METER } from "../../../core/queue/rate.ts";
 import { aboveFloor } from "./floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { newest } from "../statements/newest.ts";

@@ -1,4 +1,4 @@
-import { claimLost } from "../../../core/errors.ts";
+import { claimLost } from "../../../core/errors/errors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Held, TransitionTask } from "./line.ts";
 import { TASK_OF } from "../statements/look-up.ts";

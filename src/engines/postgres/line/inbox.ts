@@ -1,4 +1,4 @@
-import type { Addition } from "../../../core/task.ts";
+import type { Addition } from "../../../core/task/task.ts";
 import type { Op } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { endRun, losePartsOf } from "../flows/runs.ts";

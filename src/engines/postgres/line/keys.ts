@@ -1,5 +1,5 @@
-import type { EndState } from "../../../core/task.ts";
-import { keyExpiresAt } from "../../../core/idempotency.ts";
+import type { EndState } from "../../../core/task/task.ts";
+import { keyExpiresAt } from "../../../core/task/idempotency.ts";
 import { lookUp } from "../statements/look-up.ts";
 import { numbers } from "../statements/text.ts";
 import type { InsertPlace } from "../transaction/insert-order.ts";

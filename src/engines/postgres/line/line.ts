@@ -1,8 +1,8 @@
-import type { DibsEvent } from "../../../core/events.ts";
-import { countAttempt, type Failure } from "../../../core/attempt-outcome.ts";
-import type { ExpiryReason } from "../../../core/expired-to.ts";
-import { fingerprint } from "../../../core/fingerprint.ts";
-import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../../core/task.ts";
+import type { DibsEvent } from "../../../core/event/events.ts";
+import { countAttempt, type Failure } from "../../../core/task/attempt-outcome.ts";
+import type { ExpiryReason } from "../../../core/queue/expired-to.ts";
+import { fingerprint } from "../../../core/errors/fingerprint.ts";
+import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../../core/task/task.ts";
 import {
   afterFailure,
   afterReturn,
@@ -10,8 +10,8 @@ import {
   stepsAside,
   type Transition,
   type Wait,
-} from "../../../core/transition.ts";
-import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/verification.ts";
+} from "../../../core/task/transition.ts";
+import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/handler/verification.ts";
 import { enterLine } from "./enter-line.ts";
 import { freeGroups } from "./free-groups.ts";
 import { endKey } from "./keys.ts";

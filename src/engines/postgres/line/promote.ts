@@ -1,4 +1,4 @@
-import { joinsGroupWhenDue } from "../../../core/transition.ts";
+import { joinsGroupWhenDue } from "../../../core/task/transition.ts";
 import { butForBusy } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";

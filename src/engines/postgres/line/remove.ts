@@ -1,4 +1,4 @@
-import { isVerificationQueue } from "../../../core/verification.ts";
+import { isVerificationQueue } from "../../../core/handler/verification.ts";
 import { cancelRuns } from "./follow-ends.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import type { Found } from "./find-task.ts";

@@ -1,4 +1,4 @@
-import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
+import { lostError, timeoutError } from "../../../core/errors/attempt-errors.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { butForBusy, firstDue, firstFree, noteMoreDue, withGates, withRuns } from "./first-due.ts";
 import { followEnds } from "./follow-ends.ts";

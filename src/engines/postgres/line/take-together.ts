@@ -1,4 +1,4 @@
-import { isVerificationQueue } from "../../../core/verification.ts";
+import { isVerificationQueue } from "../../../core/handler/verification.ts";
 import { cancelRuns } from "./follow-ends.ts";
 import { freeGroups } from "./free-groups.ts";
 import { type Lane, laneName } from "../limits/lanes.ts";

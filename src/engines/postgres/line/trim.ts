@@ -1,4 +1,4 @@
-import { dropsOldest, surplusOf } from "../../../core/add-rules.ts";
+import { dropsOldest, surplusOf } from "../../../core/task/add-rules.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { TASK_OF } from "../statements/look-up.ts";
 import { aboveFloor } from "./floors.ts";

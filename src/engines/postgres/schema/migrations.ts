@@ -1,4 +1,4 @@
-import { DibsError } from "../../../core/errors.ts";
+import { DibsError } from "../../../core/errors/errors.ts";
 import type { Connection } from "../connection/connection.ts";
 import { FIRST_VERSION, SCHEMA } from "./schema.ts";
 

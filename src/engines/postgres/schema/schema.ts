@@ -7,7 +7,7 @@
  * deltas, because many processes write at once, and rows that are rewritten often have versions.
  *
  * Column names: `seq` and `task` are a task's number, `pos` is its position in a line (lower is earlier), `rank` is minus
- * its priority (core/task.ts), `failures` counts failed attempts. Times are milliseconds of the server's clock. Columns
+ * its priority (core/task/task.ts), `failures` counts failed attempts. Times are milliseconds of the server's clock. Columns
  * are ordered by size, so that rows have no padding. `special` says that a task has a group, a key, steps or a run, so
  * that its success writes more than its own rows.
  *
@@ -213,7 +213,7 @@ export const SCHEMA = `
     failures     int2 NOT NULL,
     "each"       bool NOT NULL DEFAULT false,  -- the result is a list, and each item becomes a part of the run
     worker       text NOT NULL,
-    adds         text,           -- JSON: core/verification.ts
+    adds         text,           -- JSON: core/handler/verification.ts
     next         text,           -- JSON: what the tasks that follow in its run cost
     result       text,           -- at most one of these two
     result_bytes bytea
@@ -245,7 +245,7 @@ export const SCHEMA = `
     queue      int4 NOT NULL,
     holders    int4 NOT NULL DEFAULT 1,  -- tasks that are ready, claimed, or scheduled as a head
     group_key  text COLLATE "C" NOT NULL,
-    meter      text,  -- JSON: core/rate.ts
+    meter      text,  -- JSON: core/queue/rate.ts
     PRIMARY KEY (queue, group_key)
   );
   CREATE INDEX lane_wake ON dibs.lane (wake_at) WHERE wake_at IS NOT NULL;
@@ -259,7 +259,7 @@ export const SCHEMA = `
     held_until int8,
     wake_at    int8,
     queue      int4 NOT NULL,
-    meter      text,              -- JSON: core/rate.ts
+    meter      text,              -- JSON: core/queue/rate.ts
     reviewed   text COLLATE "C",  -- groups up to this key follow the changed policy; null: all (limits/review.ts)
     PRIMARY KEY (queue, n)
   ) WITH (fillfactor = 50);
@@ -324,7 +324,7 @@ export const SCHEMA = `
     PRIMARY KEY (task, fence)
   );
 
-  -- What handlers logged: the last lines of each task (core/attempt-log.ts).
+  -- What handlers logged: the last lines of each task (core/handler/attempt-log.ts).
   CREATE TABLE dibs.log (
     task  int8 NOT NULL,
     n     int8 NOT NULL,  -- counts the lines of the task
@@ -334,7 +334,7 @@ export const SCHEMA = `
     PRIMARY KEY (task, n)
   );
 
-  -- Outlives its task by KEY_AFTER_END (core/idempotency.ts).
+  -- Outlives its task by KEY_AFTER_END (core/task/idempotency.ts).
   CREATE TABLE dibs.idempotency (
     queue      int4 NOT NULL,
     key        text COLLATE "C" NOT NULL,
@@ -358,7 +358,7 @@ export const SCHEMA = `
     PRIMARY KEY (task, kind, name)
   );
 
-  -- One input on its way through the stages of a pipeline (core/run.ts). Its id is the number of its first task. A
+  -- One input on its way through the stages of a pipeline (core/run/run.ts). Its id is the number of its first task. A
   -- transaction that continues or ends it has its row locked (flows/run-locks.ts).
   CREATE TABLE dibs.run (
     id           int8 PRIMARY KEY,
@@ -403,7 +403,7 @@ export const SCHEMA = `
     PRIMARY KEY (run, name)
   );
 
-  -- A task that a handler of another one spawned (core/children.ts). Removed with the parent; it outlives the child.
+  -- A task that a handler of another one spawned (core/handler/children.ts). Removed with the parent; it outlives the child.
   CREATE TABLE dibs.child (
     task         int8 PRIMARY KEY,
     parent       int8 NOT NULL,

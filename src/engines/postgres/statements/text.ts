@@ -1,4 +1,4 @@
-import type { Body } from "../../../core/task.ts";
+import type { Body } from "../../../core/task/task.ts";
 
 /**
  * PostgreSQL's text cannot contain NUL. In values from outside (payloads, results, errors, notes) it is written as the

@@ -1,4 +1,4 @@
-import type { ExpiryReason } from "../../../core/expired-to.ts";
+import type { ExpiryReason } from "../../../core/queue/expired-to.ts";
 import type { Hint } from "../../../engine/hint.ts";
 import type { Lane } from "../limits/lanes.ts";
 import { InsertOrder } from "./insert-order.ts";

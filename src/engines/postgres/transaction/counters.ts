@@ -1,5 +1,5 @@
-import { type Flow, noFlow } from "../../../core/flow.ts";
-import { type DepthByState, NO_DEPTH } from "../../../core/task.ts";
+import { type Flow, noFlow } from "../../../core/queue/flow.ts";
+import { type DepthByState, NO_DEPTH } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { UncommittedCounts } from "../../../engine/uncommitted-counts.ts";
 import type { Queue } from "./queue-cache.ts";

@@ -1,5 +1,5 @@
-import { EventWriter } from "../../../core/event-text.ts";
-import type { DibsEvent } from "../../../core/events.ts";
+import { EventWriter } from "../../../core/event/event-text.ts";
+import type { DibsEvent } from "../../../core/event/events.ts";
 import type { EventsAfter } from "../../../engine/engine.ts";
 import { EventAllowance } from "../../../engine/event-allowance.ts";
 import { bodyOf, EVENTS_PER_ROW, EventReading, type EventRow } from "../../../engine/event-rows.ts";

@@ -1,4 +1,4 @@
-import { dropsOldest } from "../../../core/add-rules.ts";
+import { dropsOldest } from "../../../core/task/add-rules.ts";
 import {
   KnownQueues,
   leastPayloadOf,

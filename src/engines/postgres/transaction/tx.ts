@@ -1,4 +1,4 @@
-import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
+import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task/task-id.ts";
 import type { Hint } from "../../../engine/hint.ts";
 import { closedError } from "../../../engine/transfer.ts";
 import { LocksNeeded, type Wait } from "../connection/batch-conflicts.ts";

@@ -1,5 +1,5 @@
-import { type Counts, noCounts } from "../../../core/record.ts";
-import type { TaskState } from "../../../core/task.ts";
+import { type Counts, noCounts } from "../../../core/record/record.ts";
+import type { TaskState } from "../../../core/task/task.ts";
 import type { Connection } from "../connection/connection.ts";
 
 /** What an import is verified by. */

@@ -1,7 +1,7 @@
-import type { StoredLine } from "../../../core/attempt-log.ts";
-import type { TaskEntry } from "../../../core/record.ts";
-import type { NextCosts } from "../../../core/stage-cost.ts";
-import { type Attempt, type EndState, isEnd, type Step } from "../../../core/task.ts";
+import type { StoredLine } from "../../../core/handler/attempt-log.ts";
+import type { TaskEntry } from "../../../core/record/record.ts";
+import type { NextCosts } from "../../../core/run/stage-cost.ts";
+import { type Attempt, type EndState, isEnd, type Step } from "../../../core/task/task.ts";
 import {
   asScheduled,
   handlerState,

@@ -1,7 +1,7 @@
-import type { Flow } from "../../../core/flow.ts";
-import type { NamedPolicy } from "../../../core/policy.ts";
-import type { StoreHeader, StoreRecord } from "../../../core/record.ts";
-import { formatTaskId } from "../../../core/task-id.ts";
+import type { Flow } from "../../../core/queue/flow.ts";
+import type { NamedPolicy } from "../../../core/queue/policy.ts";
+import type { StoreHeader, StoreRecord } from "../../../core/record/record.ts";
+import { formatTaskId } from "../../../core/task/task-id.ts";
 import {
   type ChildRow,
   childEntry,

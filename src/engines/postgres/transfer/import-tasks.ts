@@ -1,6 +1,6 @@
-import { attemptRows, type TaskEntry } from "../../../core/record.ts";
-import { type DepthByState, NO_DEPTH, rankOf } from "../../../core/task.ts";
-import { NEVER } from "../../../core/transition.ts";
+import { attemptRows, type TaskEntry } from "../../../core/record/record.ts";
+import { type DepthByState, NO_DEPTH, rankOf } from "../../../core/task/task.ts";
+import { NEVER } from "../../../core/task/transition.ts";
 import { numbers } from "../statements/text.ts";
 import { enterLineAsImported } from "../line/enter-line.ts";
 import { insertRows } from "../statements/insert-rows.ts";

@@ -1,4 +1,4 @@
-import { governsGroups, isGated, resolvePolicy } from "../../../core/policy.ts";
+import { governsGroups, isGated, resolvePolicy } from "../../../core/queue/policy.ts";
 import type {
   ChildEntry,
   DocumentEntry,
@@ -10,8 +10,8 @@ import type {
   RunEntry,
   StoreRecord,
   SubscriptionEntry,
-} from "../../../core/record.ts";
-import { formatPart } from "../../../core/run-part.ts";
+} from "../../../core/record/record.ts";
+import { formatPart } from "../../../core/run/run-part.ts";
 import { importTasks } from "./import-tasks.ts";
 import { errorCell } from "../flows/child-error.ts";
 import { numbers } from "../statements/text.ts";

@@ -1,4 +1,4 @@
-import { parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
+import { parseTaskId, type TaskIdParts } from "../../../core/task/task-id.ts";
 import type { Connection } from "../connection/connection.ts";
 
 /** The store that records are written to, for import.ts and import-tasks.ts. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { hostAndDatabaseOf } from "../../../core/address.ts";
-import { DibsError } from "../../../core/errors.ts";
-import type { Counts, StoreHeader, StoreRecord } from "../../../core/record.ts";
+import { hostAndDatabaseOf } from "../../../core/process/address.ts";
+import { DibsError } from "../../../core/errors/errors.ts";
+import type { Counts, StoreHeader, StoreRecord } from "../../../core/record/record.ts";
 import { StoreTransfer } from "../../../engine/store-transfer.ts";
 import { openPostgres } from "../engine.ts";
 import { failureFrom } from "../connection/failure.ts";

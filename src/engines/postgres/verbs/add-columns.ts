@@ -1,5 +1,5 @@
-import { storedHeaders } from "../../../core/add-rules.ts";
-import type { Body, NewTask } from "../../../core/task.ts";
+import { storedHeaders } from "../../../core/task/add-rules.ts";
+import type { Body, NewTask } from "../../../core/task/task.ts";
 import { toColumns } from "../statements/text.ts";
 
 /** The parameters of statements that insert tasks: an array for each column, or null for a column without values. */

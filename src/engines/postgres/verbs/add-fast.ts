@@ -1,7 +1,7 @@
-import { storedContentType } from "../../../core/add-rules.ts";
-import type { AddedTask, NewTask } from "../../../core/task.ts";
-import { isChild } from "../../../core/children.ts";
-import type { RunTask } from "../../../core/run.ts";
+import { storedContentType } from "../../../core/task/add-rules.ts";
+import type { AddedTask, NewTask } from "../../../core/task/task.ts";
+import { isChild } from "../../../core/handler/children.ts";
+import type { RunTask } from "../../../core/run/run.ts";
 import { bodiesOf, column, headersColumn, headersSql, type Payloads, textsSql } from "./add-columns.ts";
 import { STATEMENT_BEGAN } from "../statements/clock.ts";
 import { asKnown } from "../transaction/queue-cache.ts";

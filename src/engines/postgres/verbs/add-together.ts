@@ -1,6 +1,6 @@
-import { isBounded } from "../../../core/add-rules.ts";
-import { isLarger } from "../../../core/limits.ts";
-import type { AddedTask, NewMessage, NewTask } from "../../../core/task.ts";
+import { isBounded } from "../../../core/task/add-rules.ts";
+import { isLarger } from "../../../core/input/limits.ts";
+import type { AddedTask, NewMessage, NewTask } from "../../../core/task/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { type Adds, addAhead, addedAhead } from "./add-fast.ts";
 import { addTasks } from "./add.ts";

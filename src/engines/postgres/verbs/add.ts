@@ -5,11 +5,17 @@ import {
   checkPayloads,
   countNew,
   storedContentType,
-} from "../../../core/add-rules.ts";
-import { isChild } from "../../../core/children.ts";
-import { type AddedTask, type EndState, type NewTask, rankOf, type TaskState } from "../../../core/task.ts";
-import { holdsKey } from "../../../core/unique.ts";
-import type { RunTask } from "../../../core/run.ts";
+} from "../../../core/task/add-rules.ts";
+import { isChild } from "../../../core/handler/children.ts";
+import {
+  type AddedTask,
+  type EndState,
+  type NewTask,
+  rankOf,
+  type TaskState,
+} from "../../../core/task/task.ts";
+import { holdsKey } from "../../../core/task/unique.ts";
+import type { RunTask } from "../../../core/run/run.ts";
 import { bodiesOf, column, headersColumn, headersSql, type Payloads, textsSql } from "./add-columns.ts";
 import { addPlainly, areAllPlain } from "./add-fast.ts";
 import { joinNew, promotedBy, rotates } from "../limits/add-to-lanes.ts";

@@ -1,6 +1,6 @@
 import type { Verbs } from "../../../engine/engine.ts";
-import { taskNotFound } from "../../../core/task-not-found.ts";
-import { isEnd, type TaskState } from "../../../core/task.ts";
+import { taskNotFound } from "../../../core/errors/task-not-found.ts";
+import { isEnd, type TaskState } from "../../../core/task/task.ts";
 import { cancelTask } from "../line/cancel.ts";
 import { findTask } from "../line/find-task.ts";
 import { cancelItsRun } from "../flows/runs.ts";

@@ -6,10 +6,10 @@ import {
   goesOnBlocking,
   type TaskChange,
   type TaskUpdate,
-} from "../../../core/change.ts";
-import { storedContentType } from "../../../core/add-rules.ts";
-import { fromRank, rankOf } from "../../../core/task.ts";
-import { taskNotFound } from "../../../core/task-not-found.ts";
+} from "../../../core/task/change.ts";
+import { storedContentType } from "../../../core/task/add-rules.ts";
+import { fromRank, rankOf } from "../../../core/task/task.ts";
+import { taskNotFound } from "../../../core/errors/task-not-found.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { appendLine } from "../flows/log.ts";
 import { placesOf } from "../flows/run-place.ts";

@@ -1,7 +1,7 @@
-import { countFitting, AnswerSize, ROW_BYTES } from "../../../core/answer-size.ts";
-import { type ChildEnd, type ChildRecord, shownName } from "../../../core/children.ts";
-import { taskNotFound } from "../../../core/task-not-found.ts";
-import type { EndState, TaskError, TaskState } from "../../../core/task.ts";
+import { countFitting, AnswerSize, ROW_BYTES } from "../../../core/answer/answer-size.ts";
+import { type ChildEnd, type ChildRecord, shownName } from "../../../core/handler/children.ts";
+import { taskNotFound } from "../../../core/errors/task-not-found.ts";
+import type { EndState, TaskError, TaskState } from "../../../core/task/task.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { errorFromCell } from "../flows/child-error.ts";
 import { findMany, findTask } from "../line/find-task.ts";

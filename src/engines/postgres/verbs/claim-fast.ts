@@ -1,5 +1,5 @@
-import { type AnswerSize, countFitting, sizeOfClaimed } from "../../../core/answer-size.ts";
-import { type Body, type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../../core/task.ts";
+import { type AnswerSize, countFitting, sizeOfClaimed } from "../../../core/answer/answer-size.ts";
+import { type Body, type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../../core/task/task.ts";
 import type { ClaimRequest } from "../../../engine/claim-request.ts";
 import type { Op } from "../../../engine/engine.ts";
 import { STATEMENT_BEGAN as NOW, THIS_MOMENT } from "../statements/clock.ts";

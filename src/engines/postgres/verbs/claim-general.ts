@@ -1,7 +1,12 @@
-import type { Allowance } from "../../../core/allowance.ts";
-import { type AnswerSize, countFitting, inlineBytes, sizeOfClaimed } from "../../../core/answer-size.ts";
-import { governsGroups } from "../../../core/policy.ts";
-import { spend } from "../../../core/rate.ts";
+import type { Allowance } from "../../../core/queue/allowance.ts";
+import {
+  type AnswerSize,
+  countFitting,
+  inlineBytes,
+  sizeOfClaimed,
+} from "../../../core/answer/answer-size.ts";
+import { governsGroups } from "../../../core/queue/policy.ts";
+import { spend } from "../../../core/queue/rate.ts";
 import {
   type Body,
   type ClaimedTask,
@@ -9,7 +14,7 @@ import {
   fromRank,
   type Headers,
   JSON_TYPE,
-} from "../../../core/task.ts";
+} from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
 import { allAnswered } from "../statements/all-answered.ts";
@@ -20,8 +25,8 @@ import { isLimitedNow, withinRates } from "../limits/gates.ts";
 import { type HeadRow, transitionTaskFrom } from "../line/held.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { fillLanes } from "../limits/lane-line.ts";
-import { deadlineOf, leaseOfClaim } from "../../../core/lease.ts";
-import { isOutlived } from "../../../core/transition.ts";
+import { deadlineOf, leaseOfClaim } from "../../../core/task/lease.ts";
+import { isOutlived } from "../../../core/task/transition.ts";
 import { end, unwatchTtl } from "../line/line.ts";
 import { lookUp, TASK_OF } from "../statements/look-up.ts";
 import type { Line } from "../line/enter-line.ts";

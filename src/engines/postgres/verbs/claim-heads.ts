@@ -1,4 +1,4 @@
-import { sessionGone } from "../../../core/lease.ts";
+import { sessionGone } from "../../../core/task/lease.ts";
 import type { ClaimRequest } from "../../../engine/claim-request.ts";
 import { STATEMENT_BEGAN as NOW, THIS_MOMENT } from "../statements/clock.ts";
 import { RESULT, type Row, TASK } from "./claim-fast.ts";

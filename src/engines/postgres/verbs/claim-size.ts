@@ -1,5 +1,5 @@
-import { LIMITS } from "../../../core/limits.ts";
-import type { Body } from "../../../core/task.ts";
+import { LIMITS } from "../../../core/input/limits.ts";
+import type { Body } from "../../../core/task/task.ts";
 import { TASK_OF } from "../statements/look-up.ts";
 import { fromColumns, numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -9,7 +9,7 @@ import type { Tx } from "../transaction/tx.ts";
  * answer could become too large, they read only the size. Once it is known how many fit, the large ones are read.
  */
 
-/** The largest payload that a claim of so many tasks reads at once (core/answer-size.ts). */
+/** The largest payload that a claim of so many tasks reads at once (core/answer/answer-size.ts). */
 export const AT_ONCE = (most: string): string => `${LIMITS.answerBytes} / ${most}`;
 
 /** PostgreSQL knows a value's size without reading the value. */

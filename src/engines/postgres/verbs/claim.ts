@@ -1,5 +1,5 @@
-import { AnswerSize } from "../../../core/answer-size.ts";
-import { governsGroups } from "../../../core/policy.ts";
+import { AnswerSize } from "../../../core/answer/answer-size.ts";
+import { governsGroups } from "../../../core/queue/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
 import { firstRound, nextRound, type Round } from "../../../engine/claim-rounds.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
@@ -11,7 +11,7 @@ import { type SessionRow, takeOnGeneralPath, type Turn } from "./claim-general.t
 import { allowanceFor, isAnyReady, hasNoLimits } from "../limits/gates.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { isFresh, newest, HEARTBEAT } from "../statements/newest.ts";
-import { isSilent, leaseOfClaim, sessionGone } from "../../../core/lease.ts";
+import { isSilent, leaseOfClaim, sessionGone } from "../../../core/task/lease.ts";
 import { type NextDue, nextDue, sweep } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 

@@ -1,5 +1,5 @@
-import { continued } from "../../../core/expired-to.ts";
-import { type Headers, JSON_TYPE } from "../../../core/task.ts";
+import { continued } from "../../../core/queue/expired-to.ts";
+import { type Headers, JSON_TYPE } from "../../../core/task/task.ts";
 import { addChecked } from "./add.ts";
 import { TASK_OF } from "../statements/look-up.ts";
 import { fromColumns } from "../statements/text.ts";

@@ -1,5 +1,5 @@
 import type { Verbs } from "../../../engine/engine.ts";
-import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
+import { fitting, sizeOfRow } from "../../../core/answer/answer-size.ts";
 import type {
   DeadFilter,
   DeadPattern,
@@ -7,7 +7,7 @@ import type {
   PatternKey,
   TaskError,
   TaskState,
-} from "../../../core/task.ts";
+} from "../../../core/task/task.ts";
 import { enterFirstState, type NewTaskRow } from "../line/first-state.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { announceTask, end } from "../line/line.ts";

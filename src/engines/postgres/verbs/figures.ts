@@ -1,5 +1,5 @@
-import { describeFlow, type Flow, noFlow } from "../../../core/flow.ts";
-import { type DepthByState, NO_DEPTH, type QueueFigures } from "../../../core/task.ts";
+import { describeFlow, type Flow, noFlow } from "../../../core/queue/flow.ts";
+import { type DepthByState, NO_DEPTH, type QueueFigures } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { heldBack } from "../line/held-back.ts";
 import type { Queue } from "../transaction/queue-cache.ts";

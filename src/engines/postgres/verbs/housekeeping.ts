@@ -1,4 +1,4 @@
-import type { EndState } from "../../../core/task.ts";
+import type { EndState } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { EventsAfter, Verbs } from "../../../engine/engine.ts";
 import { fold } from "../transaction/counters.ts";
@@ -6,8 +6,8 @@ import { dueDocuments } from "./documents.ts";
 import { withRuns } from "../line/first-due.ts";
 import { sinceFloor } from "../line/floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
-import { pastRetention } from "../../../core/retention.ts";
-import { NEVER } from "../../../core/transition.ts";
+import { pastRetention } from "../../../core/task/retention.ts";
+import { NEVER } from "../../../core/task/transition.ts";
 import { pruningLock, tryLock } from "../connection/locks.ts";
 import { pruneLanes } from "../limits/prune-lanes.ts";
 import { isAmong } from "../statements/look-up.ts";

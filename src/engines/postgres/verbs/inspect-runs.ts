@@ -1,13 +1,13 @@
 import type { Verbs } from "../../../engine/engine.ts";
-import { fitting, sizeOfEnd, sizeOfRow } from "../../../core/answer-size.ts";
-import type { RunPart, RunRecord, Stage } from "../../../core/run.ts";
-import type { TaskEnd } from "../../../core/task.ts";
+import { fitting, sizeOfEnd, sizeOfRow } from "../../../core/answer/answer-size.ts";
+import type { RunPart, RunRecord, Stage } from "../../../core/run/run.ts";
+import type { TaskEnd } from "../../../core/task/task.ts";
 import { runPart, type RunPartRow } from "../../../engine/task-records.ts";
 import { lastAttemptsOf, records } from "./inspect.ts";
 import { lookUp } from "../statements/look-up.ts";
 import { findMany } from "../line/find-task.ts";
 import { findRuns, knownRun, type RunRow } from "../flows/runs.ts";
-import { stateOfRun } from "../../../core/run-end.ts";
+import { stateOfRun } from "../../../core/run/run-end.ts";
 import { fromColumns, numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -39,7 +39,7 @@ export async function inspectRun(
 }
 
 // Ordered by id, which is the order of their beginnings. Runs of other pipelines are read and skipped.
-// As stateOfRun in core/run-end.ts.
+// As stateOfRun in core/run/run-end.ts.
 const STATE = `coalesce(state, CASE WHEN dead > 0 THEN 'dead' ELSE 'running' END)`;
 const RUNS = `
   SELECT id, created_at, pipeline, stages, dead, state, ended_at FROM dibs.run

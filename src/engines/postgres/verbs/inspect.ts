@@ -6,13 +6,13 @@ import {
   ROW_BYTES,
   sizeOfAttempt,
   sizeOfEnd,
-} from "../../../core/answer-size.ts";
-import { linesOf, withLines } from "../../../core/attempt-log.ts";
-import { LIMITS } from "../../../core/limits.ts";
-import { type Payloads, truncatedFrom } from "../../../core/preview.ts";
-import { taskNotFound } from "../../../core/task-not-found.ts";
-import type { Attempt, Body, EndState, TaskEnd, TaskRecord } from "../../../core/task.ts";
-import type { Verified } from "../../../core/verification.ts";
+} from "../../../core/answer/answer-size.ts";
+import { linesOf, withLines } from "../../../core/handler/attempt-log.ts";
+import { LIMITS } from "../../../core/input/limits.ts";
+import { type Payloads, truncatedFrom } from "../../../core/answer/preview.ts";
+import { taskNotFound } from "../../../core/errors/task-not-found.ts";
+import type { Attempt, Body, EndState, TaskEnd, TaskRecord } from "../../../core/task/task.ts";
+import type { Verified } from "../../../core/handler/verification.ts";
 import { type AttemptRow, attemptFrom, taskRecord } from "../../../engine/task-records.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { lookUp, rowsBy, rowsOf } from "../statements/look-up.ts";

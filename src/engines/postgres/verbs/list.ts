@@ -1,6 +1,6 @@
-import { fitting } from "../../../core/answer-size.ts";
-import type { Page } from "../../../core/page.ts";
-import type { Payloads } from "../../../core/preview.ts";
+import { fitting } from "../../../core/answer/answer-size.ts";
+import type { Page } from "../../../core/answer/page.ts";
+import type { Payloads } from "../../../core/answer/preview.ts";
 import {
   endOfSearch,
   isCompared,
@@ -8,8 +8,8 @@ import {
   storedHeaderPart,
   storedKeyOf,
   type TaskMatch,
-} from "../../../core/task-match.ts";
-import type { DeadFilter, EndState, Headers, TaskRecord, TaskState } from "../../../core/task.ts";
+} from "../../../core/task/task-match.ts";
+import type { DeadFilter, EndState, Headers, TaskRecord, TaskState } from "../../../core/task/task.ts";
 import { cursorOf, nextOf, parseCursor, type SortKey, taskKeyTypes } from "../../../engine/cursor.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { ListRequest } from "../../../engine/engine.ts";

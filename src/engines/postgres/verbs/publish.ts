@@ -1,6 +1,6 @@
 import type { Verbs } from "../../../engine/engine.ts";
-import { copiesOf } from "../../../core/topic.ts";
-import type { AddedTask, Addition, NewMessage, NewTask } from "../../../core/task.ts";
+import { copiesOf } from "../../../core/topic/topic.ts";
+import type { AddedTask, Addition, NewMessage, NewTask } from "../../../core/task/task.ts";
 import { addTasks } from "./add.ts";
 import type { Tx } from "../transaction/tx.ts";
 

@@ -1,4 +1,4 @@
-import { sizeOfRow } from "../../../core/answer-size.ts";
+import { sizeOfRow } from "../../../core/answer/answer-size.ts";
 import {
   differs,
   isDeclared,
@@ -6,8 +6,8 @@ import {
   type NamedPolicy,
   resolvePolicy,
   withDeclared,
-} from "../../../core/policy.ts";
-import type { Paged, QueueSummary } from "../../../core/page.ts";
+} from "../../../core/queue/policy.ts";
+import type { Paged, QueueSummary } from "../../../core/answer/page.ts";
 import { nameAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Declared, DeclareMode, Verbs } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";

@@ -1,4 +1,4 @@
-import type { DibsError } from "../../../core/errors.ts";
+import type { DibsError } from "../../../core/errors/errors.ts";
 import type { Outcome } from "../../../engine/engine.ts";
 
 /** The refusal of one operation. The other operations of its batch are executed. */

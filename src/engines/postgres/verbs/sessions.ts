@@ -1,6 +1,6 @@
-import { fitting, ROW_BYTES } from "../../../core/answer-size.ts";
-import type { Paged } from "../../../core/page.ts";
-import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
+import { fitting, ROW_BYTES } from "../../../core/answer/answer-size.ts";
+import type { Paged } from "../../../core/answer/page.ts";
+import type { WorkerInfo, WorkerRecord } from "../../../core/task/task.ts";
 import { nextOf, numberAfter } from "../../../engine/cursor.ts";
 import type { Notice } from "../../../engine/hint.ts";
 import type { Verbs } from "../../../engine/engine.ts";
@@ -9,7 +9,7 @@ import { type ClaimRow, heldFrom, selectClaims } from "../line/held.ts";
 import { rowsBy } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
 import { numbers } from "../statements/text.ts";
-import { sessionGone } from "../../../core/lease.ts";
+import { sessionGone } from "../../../core/task/lease.ts";
 import { settleAs } from "./settle.ts";
 import { endOverdue, forgetSession, expireClaim, stickyQueues, stopServing } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";

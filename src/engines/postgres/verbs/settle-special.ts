@@ -1,4 +1,4 @@
-import { KEY_AFTER_END } from "../../../core/idempotency.ts";
+import { KEY_AFTER_END } from "../../../core/task/idempotency.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
 import { freeGroups } from "../line/free-groups.ts";
 import type { Lane } from "../limits/lanes.ts";

@@ -1,5 +1,5 @@
-import { isLarger } from "../../../core/limits.ts";
-import type { Body } from "../../../core/task.ts";
+import { isLarger } from "../../../core/input/limits.ts";
+import type { Body } from "../../../core/task/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { endClaims, endSpecial, type Settled } from "./settle-special.ts";
 import { lookUp } from "../statements/look-up.ts";

@@ -8,7 +8,7 @@ import {
   encodeSpawned,
   parentCancelled,
   type SpawnedTask,
-} from "../../../core/children.ts";
+} from "../../../core/handler/children.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { beginFamily } from "../flows/children.ts";
 import { keepStep } from "../flows/steps.ts";

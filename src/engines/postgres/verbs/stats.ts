@@ -1,5 +1,5 @@
-import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "../../../core/flow.ts";
-import { NO_DEPTH, type QueueStats } from "../../../core/task.ts";
+import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "../../../core/queue/flow.ts";
+import { NO_DEPTH, type QueueStats } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { readFlow } from "../transaction/counters.ts";

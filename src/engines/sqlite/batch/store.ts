@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
-import type { Reading } from "../../../core/clock.ts";
-import { DibsError, isDibsError } from "../../../core/errors.ts";
+import type { Reading } from "../../../core/time/clock.ts";
+import { DibsError, isDibsError } from "../../../core/errors/errors.ts";
 import type { Hint } from "../../../engine/hint.ts";
 import {
   type Op,

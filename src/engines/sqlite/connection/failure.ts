@@ -1,5 +1,5 @@
 import Database from "better-sqlite3";
-import { DibsError } from "../../../core/errors.ts";
+import { DibsError } from "../../../core/errors/errors.ts";
 
 /** What SQLite's errors mean for a caller. `committing`: the commit itself failed, and may have reached the disk. */
 export function failureFrom(error: unknown, path: string, committing = false): unknown {

@@ -1,7 +1,7 @@
 import { closeSync, fdatasyncSync, fsyncSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import { DibsError } from "../../../core/errors.ts";
+import { DibsError } from "../../../core/errors/errors.ts";
 import { isMarked, mark, unmark } from "./failed-sync-mark.ts";
 import { JOURNAL_LIMIT } from "./open.ts";
 

@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import { DibsError } from "../../../core/errors.ts";
+import { DibsError } from "../../../core/errors/errors.ts";
 
 /** Notices that the file of an open store was deleted or replaced. batch/store.ts checks it after each batch. */
 

@@ -1,12 +1,12 @@
 import { accessSync, chmodSync, constants, lstatSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import type { Reading } from "../../../core/clock.ts";
-import { startTime } from "../../../core/engine-time.ts";
-import { DibsError, invalid } from "../../../core/errors.ts";
-import { STORE_LIMIT } from "../../../core/task-id.ts";
+import type { Reading } from "../../../core/time/clock.ts";
+import { startTime } from "../../../core/time/engine-time.ts";
+import { DibsError, invalid } from "../../../core/errors/errors.ts";
+import { STORE_LIMIT } from "../../../core/task/task-id.ts";
 import { checkRegular } from "../../../engine/real-file.ts";
-import { isOlder } from "../../../core/version.ts";
+import { isOlder } from "../../../core/process/version.ts";
 import { failureFrom } from "./failure.ts";
 import { latestVersion, migrate } from "../schema/migrations.ts";
 import { FIRST_VERSION } from "../schema/schema.ts";

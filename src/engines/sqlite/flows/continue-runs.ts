@@ -1,6 +1,6 @@
-import { isBounded } from "../../../core/add-rules.ts";
-import { parsePart } from "../../../core/run-part.ts";
-import type { Body } from "../../../core/task.ts";
+import { isBounded } from "../../../core/task/add-rules.ts";
+import { parsePart } from "../../../core/run/run-part.ts";
+import type { Body } from "../../../core/task/task.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { CHILD, GROUPED, TOLD } from "../statements/special.ts";

@@ -1,8 +1,8 @@
-import type { StoredLine } from "../../../core/attempt-log.ts";
-import { LIMITS } from "../../../core/limits.ts";
+import type { StoredLine } from "../../../core/handler/attempt-log.ts";
+import { LIMITS } from "../../../core/input/limits.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** The log of a task: core/attempt-log.ts. */
+/** The log of a task: core/handler/attempt-log.ts. */
 
 export const DELETE_LOG = `DELETE FROM log WHERE task = ?`;
 

@@ -1,5 +1,5 @@
-import type { RunSignal } from "../../../core/record.ts";
-import type { Body } from "../../../core/task.ts";
+import type { RunSignal } from "../../../core/record/record.ts";
+import type { Body } from "../../../core/task/task.ts";
 import { bodyFrom } from "../statements/body.ts";
 import type { Tx } from "../transaction/tx.ts";
 

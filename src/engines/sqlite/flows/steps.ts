@@ -1,5 +1,5 @@
-import { SLEEP_PREFIX } from "../../../core/sleep-signal.ts";
-import type { Body, Step } from "../../../core/task.ts";
+import { SLEEP_PREFIX } from "../../../core/handler/sleep-signal.ts";
+import type { Body, Step } from "../../../core/task/task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** Stored steps and signals of tasks. `verbs/park.ts` writes them, claims read them. */

@@ -1,4 +1,4 @@
-import { correct } from "../../../core/rate.ts";
+import { correct } from "../../../core/queue/rate.ts";
 import { correctGate } from "./gates.ts";
 import { costOf } from "./lanes.ts";
 import type { Held } from "../line/line.ts";

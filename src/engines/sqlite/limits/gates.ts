@@ -1,4 +1,4 @@
-import { type Allowance, allowanceOf } from "../../../core/allowance.ts";
+import { type Allowance, allowanceOf } from "../../../core/queue/allowance.ts";
 import {
   type Charge,
   correct,
@@ -9,7 +9,7 @@ import {
   earliestStart,
   roomFor,
   spend,
-} from "../../../core/rate.ts";
+} from "../../../core/queue/rate.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 

@@ -1,6 +1,6 @@
-import { groupOrder, maxInLine, putsUrgentFirst } from "../../../core/policy.ts";
-import { isEmpty, isOver, type Meter, NO_METER, earliestStart } from "../../../core/rate.ts";
-import { FIRST_RANK, isUrgent } from "../../../core/task.ts";
+import { groupOrder, maxInLine, putsUrgentFirst } from "../../../core/queue/policy.ts";
+import { isEmpty, isOver, type Meter, NO_METER, earliestStart } from "../../../core/queue/rate.ts";
+import { FIRST_RANK, isUrgent } from "../../../core/task/task.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import type { TransitionTask } from "../line/line.ts";
 import { enterLines, type ReadyTask } from "../line/enter-line.ts";

@@ -1,5 +1,5 @@
-import { governsGroups } from "../../../core/policy.ts";
-import { spend } from "../../../core/rate.ts";
+import { governsGroups } from "../../../core/queue/policy.ts";
+import { spend } from "../../../core/queue/rate.ts";
 import { isFull, type Lane, LaneChanges, type LaneName } from "./lanes.ts";
 import type { TransitionTask } from "../line/line.ts";
 import { COUNTED, type Lanes, type Queue } from "../transaction/queue-cache.ts";

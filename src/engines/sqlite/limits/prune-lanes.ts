@@ -1,5 +1,5 @@
-import { governsGroups } from "../../../core/policy.ts";
-import { isOver, NO_METER } from "../../../core/rate.ts";
+import { governsGroups } from "../../../core/queue/policy.ts";
+import { isOver, NO_METER } from "../../../core/queue/rate.ts";
 import { stateFrom } from "./lanes.ts";
 import { HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";

@@ -5,7 +5,7 @@ import {
   groupOrder,
   maxInLine,
   type QueuePolicy,
-} from "../../../core/policy.ts";
+} from "../../../core/queue/policy.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { type Gate, gateOf, hintLine, roomOf, saveGate, wakeGate } from "./gates.ts";
 import { removeFromLine } from "./hold-back.ts";

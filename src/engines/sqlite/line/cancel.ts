@@ -1,4 +1,4 @@
-import type { TaskState } from "../../../core/task.ts";
+import type { TaskState } from "../../../core/task/task.ts";
 import { abandon } from "../flows/children.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { type Found, takeOut } from "./find-task.ts";

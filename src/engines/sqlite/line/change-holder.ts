@@ -1,6 +1,6 @@
-import { storedContentType, storedHeaders } from "../../../core/add-rules.ts";
-import type { NewTask, TaskState } from "../../../core/task.ts";
-import type { Unique } from "../../../core/unique.ts";
+import { storedContentType, storedHeaders } from "../../../core/task/add-rules.ts";
+import type { NewTask, TaskState } from "../../../core/task/task.ts";
+import type { Unique } from "../../../core/task/unique.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { markInLine } from "./enter-line.ts";
 import { type Found, takeOut } from "./find-task.ts";

@@ -1,5 +1,5 @@
-import { FAILURES_SQL } from "../../../core/attempt-outcome.ts";
-import { workersToAvoid } from "../../../core/retry.ts";
+import { FAILURES_SQL } from "../../../core/task/attempt-outcome.ts";
+import { workersToAvoid } from "../../../core/task/retry.ts";
 import type { LiveWorker } from "../transaction/batch-state.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";

@@ -1,4 +1,4 @@
-import { keyExpiresAt } from "../../../core/idempotency.ts";
+import { keyExpiresAt } from "../../../core/task/idempotency.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import type { LaneName } from "../limits/lanes.ts";
 import { enterLines } from "./enter-line.ts";

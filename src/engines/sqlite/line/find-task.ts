@@ -1,4 +1,4 @@
-import type { EndState } from "../../../core/task.ts";
+import type { EndState } from "../../../core/task/task.ts";
 import { findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
 import { leaveLine } from "../limits/move-lanes.ts";
 import { dropVerifying, forgetClaim, type Held, unwatchTtl } from "./line.ts";

@@ -1,5 +1,5 @@
-import { isChildrenSignal } from "../../../core/children-signal.ts";
-import { isEnd } from "../../../core/task.ts";
+import { isChildrenSignal } from "../../../core/handler/children-signal.ts";
+import { isEnd } from "../../../core/task/task.ts";
 import { awaitsChildren } from "../flows/children.ts";
 import { pendingTasks } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";

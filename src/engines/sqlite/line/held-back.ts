@@ -1,6 +1,6 @@
-import { heldBackBy, heldBackByGroups } from "../../../core/held-back.ts";
-import { isGated } from "../../../core/policy.ts";
-import { fromRank, type HeldBack } from "../../../core/task.ts";
+import { heldBackBy, heldBackByGroups } from "../../../core/queue/held-back.ts";
+import { isGated } from "../../../core/queue/policy.ts";
+import { fromRank, type HeldBack } from "../../../core/task/task.ts";
 import { gateOf } from "../limits/gates.ts";
 import { costOf } from "../limits/lanes.ts";
 import { HEAD_ONLY, type Queue } from "../transaction/queue-cache.ts";

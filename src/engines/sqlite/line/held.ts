@@ -1,6 +1,6 @@
-import { claimLost } from "../../../core/errors.ts";
-import type { Body } from "../../../core/task.ts";
-import type { Verified } from "../../../core/verification.ts";
+import { claimLost } from "../../../core/errors/errors.ts";
+import type { Body } from "../../../core/task/task.ts";
+import type { Verified } from "../../../core/handler/verification.ts";
 import type { Held, TransitionTask } from "./line.ts";
 import { CHILD, OF_RUN, STEPPED } from "../statements/special.ts";
 import type { Tx } from "../transaction/tx.ts";

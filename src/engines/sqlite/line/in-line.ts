@@ -1,5 +1,5 @@
-import { inlineBytes, sizeOfClaimed } from "../../../core/answer-size.ts";
-import { type Body, FIRST_RANK } from "../../../core/task.ts";
+import { inlineBytes, sizeOfClaimed } from "../../../core/answer/answer-size.ts";
+import { type Body, FIRST_RANK } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { ClaimRequest } from "../../../engine/claim-request.ts";
 import { chunks, sized } from "../statements/chunks.ts";

@@ -1,8 +1,8 @@
-import { countAttempt, type Failure } from "../../../core/attempt-outcome.ts";
-import type { ExpiryReason } from "../../../core/expired-to.ts";
-import { fingerprint } from "../../../core/fingerprint.ts";
-import { keyExpiresAt } from "../../../core/idempotency.ts";
-import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../../core/task.ts";
+import { countAttempt, type Failure } from "../../../core/task/attempt-outcome.ts";
+import type { ExpiryReason } from "../../../core/queue/expired-to.ts";
+import { fingerprint } from "../../../core/errors/fingerprint.ts";
+import { keyExpiresAt } from "../../../core/task/idempotency.ts";
+import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../../core/task/task.ts";
 import {
   afterFailure,
   afterReturn,
@@ -10,8 +10,8 @@ import {
   stepsAside,
   type Transition,
   type Wait,
-} from "../../../core/transition.ts";
-import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/verification.ts";
+} from "../../../core/task/transition.ts";
+import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/handler/verification.ts";
 import { correctCost } from "../limits/costs.ts";
 import { findAsked } from "./held.ts";
 import { wait } from "../limits/lanes.ts";

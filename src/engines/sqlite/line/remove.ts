@@ -1,4 +1,4 @@
-import { isVerificationQueue } from "../../../core/verification.ts";
+import { isVerificationQueue } from "../../../core/handler/verification.ts";
 import { DELETE_LOG } from "../flows/log.ts";
 import { loseRelatives } from "../flows/children.ts";
 import { endLostRuns, losePart } from "../flows/runs.ts";

@@ -1,6 +1,6 @@
-import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
-import { joinsGroupWhenDue } from "../../../core/transition.ts";
-import { isEnd } from "../../../core/task.ts";
+import { lostError, timeoutError } from "../../../core/errors/attempt-errors.ts";
+import { joinsGroupWhenDue } from "../../../core/task/transition.ts";
+import { isEnd } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { followEnds } from "./follow-ends.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";

@@ -1,6 +1,6 @@
-import type { AnswerSize } from "../../../core/answer-size.ts";
-import { type ClaimedTask, fromRank, type Headers, JSON_TYPE } from "../../../core/task.ts";
-import { isOutlived } from "../../../core/transition.ts";
+import type { AnswerSize } from "../../../core/answer/answer-size.ts";
+import { type ClaimedTask, fromRank, type Headers, JSON_TYPE } from "../../../core/task/task.ts";
+import { isOutlived } from "../../../core/task/transition.ts";
 import type { ClaimOutcome } from "../../../engine/claim-request.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { chunks, sized } from "../statements/chunks.ts";

@@ -1,4 +1,4 @@
-import { dropsOldest, surplusOf } from "../../../core/add-rules.ts";
+import { dropsOldest, surplusOf } from "../../../core/task/add-rules.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { findBySeq, takeOut } from "./find-task.ts";
 import { end } from "./line.ts";

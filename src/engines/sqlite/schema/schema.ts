@@ -6,8 +6,8 @@
  * `task`, which is not rewritten; the two exceptions are a redrive and a delayed task that joins its group.
  *
  * Column names: `seq` and `task` are a task's number, `pos` is its position in a line (lower is earlier), `rank` is minus
- * its priority (core/task.ts), `failures` counts failed attempts. Times are milliseconds of the store's own clock, which
- * stops while the machine sleeps where a comment says "awake" (core/engine-time.ts). `special` is a set of bits that says
+ * its priority (core/task/task.ts), `failures` counts failed attempts. Times are milliseconds of the store's own clock, which
+ * stops while the machine sleeps where a comment says "awake" (core/time/engine-time.ts). `special` is a set of bits that says
  * what a task has beyond a payload (statements/special.ts), so that plain tasks are settled without reading `task`.
  */
 /**
@@ -21,7 +21,7 @@ export const SCHEMA = `
   CREATE TABLE store (
     one          INTEGER PRIMARY KEY CHECK (one = 1),
     salt         INTEGER NOT NULL,  -- part of every task id: ids of another store are not found here
-    now          INTEGER NOT NULL,  -- the clock at the last write: core/engine-time.ts
+    now          INTEGER NOT NULL,  -- the clock at the last write: core/time/engine-time.ts
     awake        INTEGER NOT NULL,
     boot         TEXT    NOT NULL,
     elapsed_at   INTEGER NOT NULL,
@@ -55,7 +55,7 @@ export const SCHEMA = `
     seq             INTEGER PRIMARY KEY,
     queue           INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
-    priority        INTEGER NOT NULL,  -- of an urgent task above all others: rankOf in core/task.ts
+    priority        INTEGER NOT NULL,  -- of an urgent task above all others: rankOf in core/task/task.ts
     pos             INTEGER,           -- null: it is seq
     group_key       TEXT,
     expires_at      INTEGER,
@@ -169,7 +169,7 @@ export const SCHEMA = `
     blocks_group INTEGER NOT NULL DEFAULT 1,
     each        INTEGER NOT NULL DEFAULT 0,  -- the result is a list, and each item becomes a part of the run
     worker      TEXT    NOT NULL,
-    adds        TEXT,                        -- JSON: core/verification.ts
+    adds        TEXT,                        -- JSON: core/handler/verification.ts
     next        TEXT,                        -- JSON: what the tasks that follow in its run cost
     result
   );
@@ -205,7 +205,7 @@ export const SCHEMA = `
   -- Queues that have limits, had some, or have a hold.
   CREATE TABLE gate (
     queue      INTEGER PRIMARY KEY,
-    meter      TEXT,     -- JSON: core/rate.ts
+    meter      TEXT,     -- JSON: core/queue/rate.ts
     held_until INTEGER,
     wake_at    INTEGER,  -- when to check whether more may start
     reviewed   TEXT      -- groups up to this key follow the changed policy; null: all of them (limits/review.ts)
@@ -259,7 +259,7 @@ export const SCHEMA = `
     PRIMARY KEY (task, fence)
   ) WITHOUT ROWID;
 
-  -- What handlers logged: the last lines of each task (core/attempt-log.ts).
+  -- What handlers logged: the last lines of each task (core/handler/attempt-log.ts).
   CREATE TABLE log (
     task  INTEGER NOT NULL,
     n     INTEGER NOT NULL,  -- counts the lines of the task
@@ -269,7 +269,7 @@ export const SCHEMA = `
     PRIMARY KEY (task, n)
   ) WITHOUT ROWID;
 
-  -- Outlives its task by KEY_AFTER_END (core/idempotency.ts).
+  -- Outlives its task by KEY_AFTER_END (core/task/idempotency.ts).
   CREATE TABLE idempotency (
     queue      INTEGER NOT NULL,
     key        TEXT    NOT NULL,
@@ -292,7 +292,7 @@ export const SCHEMA = `
     PRIMARY KEY (task, kind, name)
   ) WITHOUT ROWID;
 
-  -- One input on its way through the stages of a pipeline (core/run.ts). Its id is the number of its first task.
+  -- One input on its way through the stages of a pipeline (core/run/run.ts). Its id is the number of its first task.
   CREATE TABLE run (
     id         INTEGER PRIMARY KEY,
     created_at INTEGER NOT NULL,
@@ -333,7 +333,7 @@ export const SCHEMA = `
     PRIMARY KEY (run, name)
   ) WITHOUT ROWID;
 
-  -- A task that a handler of another one spawned (core/children.ts). Removed with the parent; it outlives the child.
+  -- A task that a handler of another one spawned (core/handler/children.ts). Removed with the parent; it outlives the child.
   CREATE TABLE child (
     task       INTEGER PRIMARY KEY,
     parent     INTEGER NOT NULL,

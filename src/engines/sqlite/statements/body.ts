@@ -1,4 +1,4 @@
-import type { Body } from "../../../core/task.ts";
+import type { Body } from "../../../core/task/task.ts";
 
 /** Text stays text. Bytes become a plain Uint8Array: better-sqlite3 returns a Buffer. */
 export function bodyFrom(value: Body): Body;

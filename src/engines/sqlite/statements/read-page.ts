@@ -1,4 +1,4 @@
-import { AnswerSize } from "../../../core/answer-size.ts";
+import { AnswerSize } from "../../../core/answer/answer-size.ts";
 
 /**
  * Reads the rows of a page one by one until it is full, for verbs that list. At most one row is read in vain, whatever

@@ -1,6 +1,6 @@
 import type { MessagePort } from "node:worker_threads";
-import type { Reading } from "../../../core/clock.ts";
-import { type DibsError, type ErrorData, errorFrom, isDibsError } from "../../../core/errors.ts";
+import type { Reading } from "../../../core/time/clock.ts";
+import { type DibsError, type ErrorData, errorFrom, isDibsError } from "../../../core/errors/errors.ts";
 import type { Hint } from "../../../engine/hint.ts";
 import type { Op } from "../../../engine/engine.ts";
 import type { Durability } from "../connection/journal.ts";

@@ -1,4 +1,4 @@
-import type { Headers } from "../../../core/task.ts";
+import type { Headers } from "../../../core/task/task.ts";
 
 /**
  * Content types and headers of many tasks as columns, for pack.ts. Tasks that follow each other and have headers with

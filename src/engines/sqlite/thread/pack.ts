@@ -1,4 +1,4 @@
-import type { AddedTask, Body, ClaimedTask, NewTask } from "../../../core/task.ts";
+import type { AddedTask, Body, ClaimedTask, NewTask } from "../../../core/task/task.ts";
 import type { ClaimOutcome } from "../../../engine/claim-request.ts";
 import type { Op, Outcome, Verbs } from "../../../engine/engine.ts";
 import { type HeaderColumns, headerColumns, packHeaders, unpackHeaders } from "./pack-headers.ts";

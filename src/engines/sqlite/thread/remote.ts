@@ -1,6 +1,6 @@
 import type { Worker } from "node:worker_threads";
-import type { Reading } from "../../../core/clock.ts";
-import { DibsError, errorFrom } from "../../../core/errors.ts";
+import type { Reading } from "../../../core/time/clock.ts";
+import { DibsError, errorFrom } from "../../../core/errors/errors.ts";
 import type { ClaimOutcome } from "../../../engine/claim-request.ts";
 import type { Hint, RetriedClaim } from "../../../engine/hint.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";

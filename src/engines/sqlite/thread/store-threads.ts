@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
-import { ownFile } from "../../../core/own-files.ts";
-import { VERSION } from "../../../core/package-version.ts";
+import { ownFile } from "../../../core/process/own-files.ts";
+import { VERSION } from "../../../core/process/package-version.ts";
 import { END, type OpenStore, type Report, type Request, STORE_THREAD, type ThreadData } from "./messages.ts";
 
 /**

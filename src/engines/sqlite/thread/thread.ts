@@ -1,8 +1,8 @@
 // First: see the comment there.
-import "../../../core/supported-node.ts";
+import "../../../core/process/supported-node.ts";
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { type Reading, startTimer } from "../../../core/clock.ts";
-import { isDibsError } from "../../../core/errors.ts";
+import { type Reading, startTimer } from "../../../core/time/clock.ts";
+import { isDibsError } from "../../../core/errors/errors.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { Hint } from "../../../engine/hint.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";

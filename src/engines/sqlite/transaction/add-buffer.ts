@@ -1,7 +1,7 @@
-import { storedContentType, storedHeaders } from "../../../core/add-rules.ts";
-import { isChild } from "../../../core/children.ts";
-import { type Body, type NewTask, rankOf } from "../../../core/task.ts";
-import type { RunTask } from "../../../core/run.ts";
+import { storedContentType, storedHeaders } from "../../../core/task/add-rules.ts";
+import { isChild } from "../../../core/handler/children.ts";
+import { type Body, type NewTask, rankOf } from "../../../core/task/task.ts";
+import type { RunTask } from "../../../core/run/run.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { beginning, isOfRun, joining } from "../flows/runs.ts";
 import { enterLinesAsNew, type NewKind } from "../line/enter-line.ts";

@@ -1,4 +1,4 @@
-import type { ExpiryReason } from "../../../core/expired-to.ts";
+import type { ExpiryReason } from "../../../core/queue/expired-to.ts";
 import type { Hint } from "../../../engine/hint.ts";
 import type { RunRow } from "../flows/runs.ts";
 import type { Queue } from "./queue-cache.ts";

@@ -1,4 +1,4 @@
-import { type DepthByState, NO_DEPTH, type TaskState } from "../../../core/task.ts";
+import { type DepthByState, NO_DEPTH, type TaskState } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { UncommittedCounts } from "../../../engine/uncommitted-counts.ts";
 import { chunks, sized } from "../statements/chunks.ts";

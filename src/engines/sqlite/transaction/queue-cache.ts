@@ -1,6 +1,6 @@
-import { dropsOldest } from "../../../core/add-rules.ts";
-import { isGated } from "../../../core/policy.ts";
-import { isVerificationQueue } from "../../../core/verification.ts";
+import { dropsOldest } from "../../../core/task/add-rules.ts";
+import { isGated } from "../../../core/queue/policy.ts";
+import { isVerificationQueue } from "../../../core/handler/verification.ts";
 import {
   KnownQueues,
   leastPayloadOf,

@@ -1,9 +1,9 @@
-import { sizeOfRow } from "../../../core/answer-size.ts";
-import type { Paged } from "../../../core/page.ts";
+import { sizeOfRow } from "../../../core/answer/answer-size.ts";
+import type { Paged } from "../../../core/answer/page.ts";
 import { mapPage, numberAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Verbs } from "../../../engine/engine.ts";
-import { SubscriptionIndex } from "../../../core/topic-tree.ts";
-import type { SubscriptionRecord } from "../../../core/task.ts";
+import { SubscriptionIndex } from "../../../core/topic/topic-tree.ts";
+import type { SubscriptionRecord } from "../../../core/task/task.ts";
 import type { Queue } from "./queue-cache.ts";
 import type { Tx } from "./tx.ts";
 

@@ -1,7 +1,7 @@
-import type { Reading } from "../../../core/clock.ts";
-import { advanceTime, type EngineTime } from "../../../core/engine-time.ts";
-import type { DibsEvent } from "../../../core/events.ts";
-import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
+import type { Reading } from "../../../core/time/clock.ts";
+import { advanceTime, type EngineTime } from "../../../core/time/engine-time.ts";
+import type { DibsEvent } from "../../../core/event/events.ts";
+import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task/task-id.ts";
 import { BatchState } from "./batch-state.ts";
 import { Counters } from "./counters.ts";
 import { Events } from "./events.ts";

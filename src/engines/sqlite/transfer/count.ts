@@ -1,5 +1,5 @@
-import { type Counts, noCounts } from "../../../core/record.ts";
-import type { DepthByState, TaskState } from "../../../core/task.ts";
+import { type Counts, noCounts } from "../../../core/record/record.ts";
+import type { DepthByState, TaskState } from "../../../core/task/task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 // Grouped by queue only, which is the order of the tables' keys. To group by state too would sort all rows: with 10

@@ -1,6 +1,6 @@
-import type { PendingResult, TaskEntry } from "../../../core/record.ts";
-import type { NextCosts } from "../../../core/stage-cost.ts";
-import { type Body, type EndState, fromRank, isEnd, type Step } from "../../../core/task.ts";
+import type { PendingResult, TaskEntry } from "../../../core/record/record.ts";
+import type { NextCosts } from "../../../core/run/stage-cost.ts";
+import { type Body, type EndState, fromRank, isEnd, type Step } from "../../../core/task/task.ts";
 import {
   asScheduled,
   handlerState,

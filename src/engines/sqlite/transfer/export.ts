@@ -1,6 +1,6 @@
-import type { Flow } from "../../../core/flow.ts";
-import type { QueueEntry, StoreRecord } from "../../../core/record.ts";
-import type { Body, TaskError } from "../../../core/task.ts";
+import type { Flow } from "../../../core/queue/flow.ts";
+import type { QueueEntry, StoreRecord } from "../../../core/record/record.ts";
+import type { Body, TaskError } from "../../../core/task/task.ts";
 import {
   type ChildRow,
   childEntry,

@@ -1,7 +1,7 @@
-import { attemptRows, type TaskEntry } from "../../../core/record.ts";
+import { attemptRows, type TaskEntry } from "../../../core/record/record.ts";
 import { enterLineAsImported } from "../line/enter-line.ts";
-import { type Attempt, rankOf } from "../../../core/task.ts";
-import { NEVER } from "../../../core/transition.ts";
+import { type Attempt, rankOf } from "../../../core/task/task.ts";
+import { NEVER } from "../../../core/task/transition.ts";
 import { INSERT_ATTEMPT, INSERT_DEAD } from "../line/line.ts";
 import { changeLane } from "../limits/move-lanes.ts";
 import { SPECIAL } from "../statements/special.ts";

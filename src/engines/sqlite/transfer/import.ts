@@ -1,4 +1,4 @@
-import { governsGroups, resolvePolicy } from "../../../core/policy.ts";
+import { governsGroups, resolvePolicy } from "../../../core/queue/policy.ts";
 import type {
   ChildEntry,
   GroupEntry,
@@ -8,8 +8,8 @@ import type {
   RunEntry,
   StoreRecord,
   SubscriptionEntry,
-} from "../../../core/record.ts";
-import { formatPart } from "../../../core/run-part.ts";
+} from "../../../core/record/record.ts";
+import { formatPart } from "../../../core/run/run-part.ts";
 import { storeRunSignal } from "../flows/run-signals.ts";
 import type { LaneState } from "../limits/lanes.ts";
 import { raiseLanes } from "../limits/move-lanes.ts";

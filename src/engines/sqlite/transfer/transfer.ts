@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Database } from "better-sqlite3";
-import type { Clock } from "../../../core/clock.ts";
-import type { Counts, StoreHeader, StoreRecord } from "../../../core/record.ts";
+import type { Clock } from "../../../core/time/clock.ts";
+import type { Counts, StoreHeader, StoreRecord } from "../../../core/record/record.ts";
 import { StoreTransfer } from "../../../engine/store-transfer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import { failureFrom } from "../connection/failure.ts";

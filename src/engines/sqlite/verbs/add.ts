@@ -6,11 +6,11 @@ import {
   countNew,
   storedContentType,
   storedHeaders,
-} from "../../../core/add-rules.ts";
-import { isChild } from "../../../core/children.ts";
-import { type AddedTask, type EndState, type NewTask, rankOf } from "../../../core/task.ts";
-import { holdsKey } from "../../../core/unique.ts";
-import type { RunTask } from "../../../core/run.ts";
+} from "../../../core/task/add-rules.ts";
+import { isChild } from "../../../core/handler/children.ts";
+import { type AddedTask, type EndState, type NewTask, rankOf } from "../../../core/task/task.ts";
+import { holdsKey } from "../../../core/task/unique.ts";
+import type { RunTask } from "../../../core/run/run.ts";
 import { enter, type TransitionTask, schedule, watchTtl } from "../line/line.ts";
 import { findBySeq } from "../line/find-task.ts";
 import { readyBytes, trim } from "../line/trim.ts";

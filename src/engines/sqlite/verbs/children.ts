@@ -1,6 +1,6 @@
-import { type ChildEnd, type ChildRecord, shownName, sizeOfChild } from "../../../core/children.ts";
-import { taskNotFound } from "../../../core/task-not-found.ts";
-import type { Body, EndState, TaskError, TaskState } from "../../../core/task.ts";
+import { type ChildEnd, type ChildRecord, shownName, sizeOfChild } from "../../../core/handler/children.ts";
+import { taskNotFound } from "../../../core/errors/task-not-found.ts";
+import type { Body, EndState, TaskError, TaskState } from "../../../core/task/task.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { findBySeq, findTask } from "../line/find-task.ts";
 import { bodyFrom } from "../statements/body.ts";

@@ -1,7 +1,7 @@
-import { type AnswerSize, countFitting } from "../../../core/answer-size.ts";
-import { governsGroups } from "../../../core/policy.ts";
-import { isEmpty, roomFor } from "../../../core/rate.ts";
-import { isOutlived } from "../../../core/transition.ts";
+import { type AnswerSize, countFitting } from "../../../core/answer/answer-size.ts";
+import { governsGroups } from "../../../core/queue/policy.ts";
+import { isEmpty, roomFor } from "../../../core/queue/rate.ts";
+import { isOutlived } from "../../../core/task/transition.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
 import {
   allowanceFor,

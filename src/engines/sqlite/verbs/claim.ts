@@ -1,11 +1,11 @@
-import { AnswerSize, countFitting } from "../../../core/answer-size.ts";
-import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../../core/lease.ts";
+import { AnswerSize, countFitting } from "../../../core/answer/answer-size.ts";
+import { deadlineOf, isSilent, leaseOfClaim, sessionGone } from "../../../core/task/lease.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
 import { firstRound, nextRound, type Round } from "../../../engine/claim-rounds.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { lookAtLimited, takeLimited } from "./claim-limited.ts";
 import { withTasks } from "./claim-many.ts";
-import { isOutlived } from "../../../core/transition.ts";
+import { isOutlived } from "../../../core/task/transition.ts";
 import { type Line, readElsewhere, readLine, sizeOf, specialsOf } from "../line/in-line.ts";
 import { sweep, sweepIsDue } from "../line/sweep.ts";
 import { type Head, takeHeads, takeLine, type Terms } from "../line/take.ts";

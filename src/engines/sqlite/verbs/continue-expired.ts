@@ -1,5 +1,5 @@
-import { continued } from "../../../core/expired-to.ts";
-import { type Body, type Headers, JSON_TYPE } from "../../../core/task.ts";
+import { continued } from "../../../core/queue/expired-to.ts";
+import { type Body, type Headers, JSON_TYPE } from "../../../core/task/task.ts";
 import { addChecked } from "./add.ts";
 import type { Tx } from "../transaction/tx.ts";
 

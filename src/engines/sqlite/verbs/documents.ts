@@ -1,5 +1,5 @@
-import { sizeOfDocument } from "../../../core/answer-size.ts";
-import type { Paged } from "../../../core/page.ts";
+import { sizeOfDocument } from "../../../core/answer/answer-size.ts";
+import type { Paged } from "../../../core/answer/page.ts";
 import { nameAfter, nextOf } from "../../../engine/cursor.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { DocumentChange, DueDocument, StoredDocument } from "../../../engine/documents.ts";

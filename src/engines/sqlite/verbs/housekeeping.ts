@@ -1,6 +1,6 @@
-import { pastRetention } from "../../../core/retention.ts";
-import { NEVER } from "../../../core/transition.ts";
-import type { EndState } from "../../../core/task.ts";
+import { pastRetention } from "../../../core/task/retention.ts";
+import { NEVER } from "../../../core/task/transition.ts";
+import type { EndState } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { EventsAfter, Verbs } from "../../../engine/engine.ts";
 import { dueDocuments } from "./documents.ts";

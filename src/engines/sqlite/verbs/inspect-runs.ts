@@ -1,13 +1,13 @@
 import type { Verbs } from "../../../engine/engine.ts";
-import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
-import type { RunPart, RunRecord } from "../../../core/run.ts";
-import type { TaskEnd } from "../../../core/task.ts";
+import { fitting, sizeOfRow } from "../../../core/answer/answer-size.ts";
+import type { RunPart, RunRecord } from "../../../core/run/run.ts";
+import type { TaskEnd } from "../../../core/task/task.ts";
 import { runPart, type RunPartRow } from "../../../engine/task-records.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { lastAttempt, readEnds, record } from "./inspect.ts";
 import { findBySeq } from "../line/find-task.ts";
 import { findRun, knownRun, type RunRow } from "../flows/runs.ts";
-import { stateOfRun } from "../../../core/run-end.ts";
+import { stateOfRun } from "../../../core/run/run-end.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** What callers can see of runs: `run`, `runs`, and the ends of runs. */
@@ -34,7 +34,7 @@ export function inspectRun(
 }
 
 // Ordered by id, which is the order of their beginnings. Runs of other pipelines are read and skipped.
-// As stateOfRun in core/run-end.ts.
+// As stateOfRun in core/run/run-end.ts.
 const STATE = `coalesce(state, CASE WHEN dead > 0 THEN 'dead' ELSE 'running' END)`;
 const RUNS = `
   SELECT id, created_at, pipeline, stages, dead, state, ended_at FROM run

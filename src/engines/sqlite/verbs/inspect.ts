@@ -1,8 +1,8 @@
-import { fitting, sizeOfAttempt, sizeOfEnd } from "../../../core/answer-size.ts";
-import { linesOf, withLines } from "../../../core/attempt-log.ts";
-import { LIMITS } from "../../../core/limits.ts";
-import { type Payloads, truncatedFrom } from "../../../core/preview.ts";
-import { taskNotFound } from "../../../core/task-not-found.ts";
+import { fitting, sizeOfAttempt, sizeOfEnd } from "../../../core/answer/answer-size.ts";
+import { linesOf, withLines } from "../../../core/handler/attempt-log.ts";
+import { LIMITS } from "../../../core/input/limits.ts";
+import { type Payloads, truncatedFrom } from "../../../core/answer/preview.ts";
+import { taskNotFound } from "../../../core/errors/task-not-found.ts";
 import {
   type Attempt,
   type Body,
@@ -10,8 +10,8 @@ import {
   isEnd,
   type TaskEnd,
   type TaskRecord,
-} from "../../../core/task.ts";
-import type { Verified } from "../../../core/verification.ts";
+} from "../../../core/task/task.ts";
+import type { Verified } from "../../../core/handler/verification.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { type AttemptRow, attemptFrom, taskRecord } from "../../../engine/task-records.ts";
 import { bodyFrom } from "../statements/body.ts";

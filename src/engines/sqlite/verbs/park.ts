@@ -1,9 +1,9 @@
-import { isChildrenSignal } from "../../../core/children-signal.ts";
-import { byteLength, checkStepRoom, checkStepSizes } from "../../../core/limits.ts";
-import { stateOfRun } from "../../../core/run-end.ts";
-import { taskNotFound } from "../../../core/task-not-found.ts";
-import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
-import { NEVER } from "../../../core/transition.ts";
+import { isChildrenSignal } from "../../../core/handler/children-signal.ts";
+import { byteLength, checkStepRoom, checkStepSizes } from "../../../core/input/limits.ts";
+import { stateOfRun } from "../../../core/run/run-end.ts";
+import { taskNotFound } from "../../../core/errors/task-not-found.ts";
+import { type Body, isEnd, type Step, type TaskState } from "../../../core/task/task.ts";
+import { NEVER } from "../../../core/task/transition.ts";
 import type { Settlement } from "../../../engine/settlement.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";

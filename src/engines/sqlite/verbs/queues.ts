@@ -1,6 +1,6 @@
-import { sizeOfRow } from "../../../core/answer-size.ts";
-import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../../core/policy.ts";
-import type { Paged, QueueSummary } from "../../../core/page.ts";
+import { sizeOfRow } from "../../../core/answer/answer-size.ts";
+import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../../core/queue/policy.ts";
+import type { Paged, QueueSummary } from "../../../core/answer/page.ts";
 import { nameAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Declared, Verbs } from "../../../engine/engine.ts";
 import { hintLine } from "../limits/gates.ts";

@@ -1,7 +1,7 @@
-import { sessionGone } from "../../../core/lease.ts";
-import { ROW_BYTES } from "../../../core/answer-size.ts";
-import type { Paged } from "../../../core/page.ts";
-import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
+import { sessionGone } from "../../../core/task/lease.ts";
+import { ROW_BYTES } from "../../../core/answer/answer-size.ts";
+import type { Paged } from "../../../core/answer/page.ts";
+import type { WorkerInfo, WorkerRecord } from "../../../core/task/task.ts";
 import { nextOf, numberAfter } from "../../../engine/cursor.ts";
 import type { Notice } from "../../../engine/hint.ts";
 import type { Verbs } from "../../../engine/engine.ts";

@@ -1,5 +1,5 @@
-import { isLarger } from "../../../core/limits.ts";
-import type { Body } from "../../../core/task.ts";
+import { isLarger } from "../../../core/input/limits.ts";
+import type { Body } from "../../../core/task/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { freeGroups, startKeyWindows } from "../line/end-together.ts";

@@ -1,8 +1,8 @@
-import { checkResult, notOfRun } from "../../../core/run.ts";
-import { isOverruledByCancel } from "../../../core/transition.ts";
-import type { ClaimStatus } from "../../../core/claim-call.ts";
-import type { TaskState } from "../../../core/task.ts";
-import { isVerificationQueue } from "../../../core/verification.ts";
+import { checkResult, notOfRun } from "../../../core/run/run.ts";
+import { isOverruledByCancel } from "../../../core/task/transition.ts";
+import type { ClaimStatus } from "../../../core/task/claim-call.ts";
+import type { TaskState } from "../../../core/task/task.ts";
+import { isVerificationQueue } from "../../../core/handler/verification.ts";
 import type { Settlement } from "../../../engine/settlement.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";

@@ -4,8 +4,8 @@ import {
   type Flow,
   LATEST_SUCCESSES,
   noFlow,
-} from "../../../core/flow.ts";
-import { NO_DEPTH, type QueueFigures, type QueueStats } from "../../../core/task.ts";
+} from "../../../core/queue/flow.ts";
+import { NO_DEPTH, type QueueFigures, type QueueStats } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { Verbs } from "../../../engine/engine.ts";
 import { heldBack } from "../line/held-back.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { openPort } from "../../../../src/api/open.ts";
 import { Dibs } from "../../../../src/api/dibs.ts";
-import { SILENT } from "../../../../src/core/logger.ts";
+import { SILENT } from "../../../../src/core/process/logger.ts";
 import { freshSchema } from "../../../postgres/shared.ts";
 import { startServer } from "../../../server/start.ts";
 

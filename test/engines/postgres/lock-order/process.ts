@@ -1,5 +1,5 @@
-import { errorFrom, isDibsError } from "../../../../src/core/errors.ts";
-import type { ClaimedTask } from "../../../../src/core/task.ts";
+import { errorFrom, isDibsError } from "../../../../src/core/errors/errors.ts";
+import type { ClaimedTask } from "../../../../src/core/task/task.ts";
 import type { Engine, Op, Outcome } from "../../../../src/engine/engine.ts";
 import type { Settlement } from "../../../../src/engine/settlement.ts";
 import { ExclusiveTimeout } from "../../../../src/engines/postgres/connection/batch-conflicts.ts";

@@ -6,7 +6,7 @@ import {
   type QueuePolicy,
   resolvePolicy,
   UNLIMITED_ATTEMPTS,
-} from "../../../../src/core/policy.ts";
+} from "../../../../src/core/queue/policy.ts";
 import { parseAssignments } from "../../../../src/cli/policy-values.ts";
 import { policyCommand } from "./policy-command.ts";
 import { bodyOf, FIELDS, readChanges } from "./policy-fields.ts";

@@ -1,0 +1,23 @@
+import type { Flow } from "../queue/flow.ts";
+import type { AttemptOutcome } from "./task.ts";
+
+/** Which ends of an attempt count, and for what. Used by all engines. */
+
+/** These count towards maxAttempts, and the worker is avoided in the next attempt (retry elsewhere). */
+export const FAILURES = ["failed", "timeout", "lost", "refused"] as const satisfies AttemptOutcome[];
+export type Failure = (typeof FAILURES)[number];
+
+/** FAILURES as a list of SQL literals. */
+export const FAILURES_SQL = FAILURES.map((outcome) => `'${outcome}'`).join(", ");
+
+export function isFailure(outcome: AttemptOutcome): outcome is Failure {
+  return (FAILURES as readonly AttemptOutcome[]).includes(outcome);
+}
+
+/** Counts an attempt in the rates of its queue. Attempts that were given back, parked or cancelled tell nothing about it. */
+export function countAttempt(flow: Flow, outcome: AttemptOutcome, serviceMs: number): void {
+  if (outcome === "done") flow.done++;
+  else if (outcome === "rejected" || isFailure(outcome)) flow.failed++;
+  else return;
+  flow.serviceMs += serviceMs;
+}
