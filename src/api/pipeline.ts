@@ -18,7 +18,7 @@ import { inputsOf } from "../core/run/stage-graph.ts";
 import { BY_INPUT, costFrom, withFirstCost } from "../core/run/stage-cost.ts";
 import { show } from "../core/errors/show.ts";
 import type { NewTask } from "../core/task/task.ts";
-import type { AddTarget } from "../worker/claim.ts";
+import type { AddTarget } from "../worker/pending-additions.ts";
 import { resolveWork, type WorkOptions } from "../worker/options.ts";
 import type { Handler, Task } from "../worker/task.ts";
 import type { Worker } from "../worker/worker.ts";

@@ -13,7 +13,7 @@ import {
   type ScheduleRecord,
 } from "../core/time/schedule.ts";
 import { show } from "../core/errors/show.ts";
-import type { AddTarget } from "../worker/claim.ts";
+import type { AddTarget } from "../worker/pending-additions.ts";
 import { type AddOptions, parseAddOptions, type PartOptions } from "./add-options.ts";
 import { checkDefinition, type QueueDefinition } from "./definition.ts";
 import { type Owner, Queue } from "./queue.ts";

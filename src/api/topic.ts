@@ -3,7 +3,7 @@ import type { Json, Payload } from "../core/input/json-type.ts";
 import type { Port } from "../core/port.ts";
 import type { AddedTask, NewMessage } from "../core/task/task.ts";
 import { checkTopic } from "../core/topic/topic.ts";
-import type { PublishTarget } from "../worker/claim.ts";
+import type { PublishTarget } from "../worker/pending-additions.ts";
 import { resolveWork } from "../worker/options.ts";
 import type { Handler } from "../worker/task.ts";
 import type { Worker } from "../worker/worker.ts";

@@ -2,7 +2,7 @@ import { chmodSync, renameSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { join } from "node:path";
 import { invalid, isDibsError } from "../core/errors/errors.ts";
-import type { AddTarget } from "../worker/claim.ts";
+import type { AddTarget } from "../worker/pending-additions.ts";
 import type { Task } from "../worker/task.ts";
 
 /**

@@ -1,4 +1,3 @@
-import { checkAddition } from "../core/task/additions.ts";
 import { refuseSurplus } from "../core/input/arguments.ts";
 import { type Duration, parseDuration } from "../core/time/duration.ts";
 import { type Each, isEach } from "../core/run/each.ts";
@@ -14,31 +13,14 @@ import type { RunPlace } from "../core/run/run.ts";
 import type { NextCosts } from "../core/run/stage-cost.ts";
 import { show } from "../core/errors/show.ts";
 import { describeError } from "../core/errors/task-error.ts";
-import type { Addition, ClaimedTask, Headers, NewMessage, NewTask, TaskState } from "../core/task/task.ts";
+import type { ClaimedTask, Headers, TaskState } from "../core/task/task.ts";
 import { TOPIC_HEADER } from "../core/topic/topic.ts";
+import { type AddTarget, PendingAdditions, type PublishTarget } from "./pending-additions.ts";
 
 /**
  * What a handler can do with its task: ack, nack, reject, release, hold, extend, progress, log, add. Task (task.ts) extends
  * it for workers, and `queue.claim()` returns it for manual claims.
  */
-
-/** A queue that a handler can add to: the handle of any queue. */
-export interface AddTarget<In, Options> {
-  /** Never called: it carries the type of the data, because published types lack the internal members below. */
-  "~takes"?(data: In, options?: Options): void;
-  /** @internal Checks and encodes the data. Stores nothing. */
-  prepare(data: In, options?: Options): Promise<NewTask>;
-  /** @internal Sends the queue's policy, if it was not sent yet. */
-  declare(): Promise<void>;
-}
-
-/** A topic that a handler can publish to. */
-export interface PublishTarget<In, Options> {
-  /** As in AddTarget. */
-  "~publishes"?(data: In, options?: Options): void;
-  /** @internal Checks and encodes the data. Stores nothing. */
-  prepareMessage(data: In, options?: Options): Promise<NewMessage>;
-}
 
 /** Learns of settlements that took effect. `given` is the result, or what was thrown. */
 export interface SettlementObserver {
@@ -80,7 +62,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** @internal Set by the worker. */
   observer: SettlementObserver | undefined;
   #data: { decoded: Data } | undefined;
-  #adds: Set<PendingAdd> | undefined;
+  #additions: PendingAdditions | undefined;
   #settlement: Promise<void> | undefined;
   #ackedInTransaction: { call: SettleCall; state: TaskState; result: unknown } | undefined;
   #storeError: unknown;
@@ -174,7 +156,8 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     this.#checkOpen();
     const parted = isEach(result) ? result : undefined;
     const encoded = this.#encodeResult(parted ? parted.items : result);
-    if (encoded instanceof Promise || this.#adds) return this.#ackWithAdds(result, encoded, parted, tx);
+    if (encoded instanceof Promise || this.#additions)
+      return this.#ackWithAdditions(result, encoded, parted, tx);
     if (!parted && !this.#nextCost) return this.#sendAck({ kind: "ack", result: encoded }, result, tx);
     return this.#sendAck(this.#stageAck(encoded, parted), result, tx);
   }
@@ -194,21 +177,19 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     return { stage, costs };
   }
 
-  async #ackWithAdds(
+  async #ackWithAdditions(
     result: unknown,
     encoding: string | null | Promise<string | null>,
     parted: Each | undefined,
     tx: unknown,
   ): Promise<void> {
     const acked = this.#stageAck(await encoding, parted);
-    if (!this.#adds) return this.#sendAck(acked, result, tx);
-    // Adds that are refused remove themselves from the set meanwhile.
-    await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));
-    const adds = await Promise.all([...this.#adds].map(({ prepared }) => prepared));
+    if (!this.#additions) return this.#sendAck(acked, result, tx);
+    const adds = await this.#additions.prepared();
     // Declare at the same moment, so that a queue's policy commits with its first task.
-    const declared = [...this.#adds].map(({ declare }) => declare());
+    const declared = this.#additions.declare();
     const settled = this.#sendAck({ ...acked, ...(adds.length > 0 && { adds }) }, result, tx);
-    await Promise.all([...declared, settled]);
+    await Promise.all([declared, settled]);
   }
 
   #sendAck(call: SettleCall & { kind: "ack" }, result: unknown, tx: unknown): Promise<void> {
@@ -309,13 +290,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** Adds a task when this one is acked: both commit together, or neither does. */
   async add<In, Options>(queue: AddTarget<In, Options>, data: Payload<In>, options?: Options): Promise<void> {
     this.#checkOpen();
-    if (typeof queue?.prepare !== "function") {
-      throw invalid(`task.add() takes a queue handle first, as in task.add(dibs.queue("next"), data).`);
-    }
-    await this.#bufferUntilAck({
-      prepared: checked(queue.prepare(data, options)),
-      declare: () => queue.declare(),
-    });
+    await (this.#additions ??= new PendingAdditions()).add(queue, data, options);
   }
 
   /** Publishes when this one is acked: both commit together, or neither does. */
@@ -325,26 +300,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     options?: Options,
   ): Promise<void> {
     this.#checkOpen();
-    if (typeof topic?.prepareMessage !== "function") {
-      throw invalid(
-        `task.publish() takes a topic handle first, as in task.publish(dibs.topic("a.b"), data).`,
-      );
-    }
-    await this.#bufferUntilAck({
-      prepared: checked(topic.prepareMessage(data, options)),
-      declare: async () => {},
-    });
-  }
-
-  /** Adds to the set synchronously: a handler may return without awaiting this. */
-  async #bufferUntilAck(add: PendingAdd): Promise<void> {
-    const adds = (this.#adds ??= new Set()).add(add);
-    try {
-      await add.prepared;
-    } catch (error) {
-      adds.delete(add);
-      throw error;
-    }
+    await (this.#additions ??= new PendingAdditions()).publish(topic, data, options);
   }
 
   /**
@@ -385,19 +341,6 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   #checkOpen(): void {
     if (this.#settlement) throw claimLost(this.id, this.fence);
   }
-}
-
-/** A task to add with the ack. */
-interface PendingAdd {
-  prepared: Promise<Addition>;
-  declare: () => Promise<void>;
-}
-
-/** A bad value is refused when it is given, and not when the handler has done its work. */
-async function checked(prepared: Promise<Addition>): Promise<Addition> {
-  const addition = await prepared;
-  checkAddition(addition);
-  return addition;
 }
 
 export function encodeAsJson(result: unknown): string | null {
