@@ -35,7 +35,7 @@ const REQUESTS: Record<string, Request> = {
   "GET /v1/queues/{queue}/tasks": ({ queue }) => [`/v1/queues/${queue}/tasks?state=ready`],
   ...onQueue("DELETE", [""]),
   "GET /v1/workers": ({ queue }) => [`/v1/workers?queue=${queue}`],
-  ...onTask("GET", ["", "/history", "/steps"]),
+  ...onTask("GET", ["", "/history", "/steps", "/children"]),
   ...onTask("POST", ["/cancel", "/promote"]),
   ...onTask("POST", ["/update"], { priority: 7, data: "forged" }),
   "GET /v1/tasks/{id}/result": ({ done }) => [`/v1/tasks/${done}/result`],
@@ -55,6 +55,8 @@ const REQUESTS: Record<string, Request> = {
   ...onClaim("reject", { error: ERROR }),
   ...onClaim("release", {}),
   ...onClaim("park", { signal: "go" }),
+  // To a queue that the token may add to: the claim is what it may not use.
+  ...onClaim("children", { children: [{ name: "a", queue: "own-1", data: 1 }] }),
   "POST /v1/claims/{id}/{fence}/accept": ({ judging }) => [`${claimPath(judging)}/accept`],
   "POST /v1/claims/{id}/{fence}/refuse": ({ judging }) => [
     `${claimPath(judging)}/refuse`,
