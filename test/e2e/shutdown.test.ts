@@ -47,6 +47,7 @@ describe.concurrent("a worker process that is asked to stop", () => {
     );
     await worker.hearsTimes("start", 2);
     worker.signal("SIGTERM");
+    await worker.hears("stopping");
     worker.tell({ open: "one" });
     expect(await tasks[0]!.result({ timeout: "20s" })).toBe("one");
     expect(worker.isRunning).toBe(true);

@@ -36,6 +36,7 @@ process.on("SIGTERM", () => void stop());
 say("ready", { workers: workers.map((worker) => worker.id) });
 
 async function stop(): Promise<void> {
+  say("stopping");
   const timeout = options.stopTimeout === undefined ? {} : { timeout: options.stopTimeout };
   await Promise.all(workers.map((worker) => worker.stop(timeout)));
   await dibs.close();
