@@ -10,7 +10,9 @@ const found = (pattern: string): string[] => globSync(pattern, { cwd: root });
 // docs/site has the packages that build the site.
 const documentation = ["docs/*.md", "docs/!(site)/**/*.md", "docs/site/*.md"];
 const pages = ["*.md", "{bench,deploy,examples}/*.md", ...documentation].flatMap(found);
-const sources = ["{src,test,scripts,examples,web}/**/*.ts", "bench/*.ts", "bench/scenarios/*.ts"].flatMap(found);
+const sources = ["{src,test,scripts,examples,web}/**/*.ts", "bench/*.ts", "bench/scenarios/*.ts"].flatMap(
+  found,
+);
 const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
 
 const LONGEST_LINE = 120;
