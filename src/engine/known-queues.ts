@@ -71,6 +71,12 @@ export abstract class KnownQueues<Queue extends StoredQueue, Traits> {
     return this.#byName.get(name);
   }
 
+  /** Those of these names that exist and are not paused, each once: a claim may name a queue several times. */
+  open(names: readonly string[]): Queue[] {
+    const known = new Set(names.flatMap((name) => this.named(name) ?? []));
+    return [...known].filter(({ paused }) => !paused);
+  }
+
   of(id: number): Queue {
     return this.#byId.get(id)!;
   }

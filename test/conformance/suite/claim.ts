@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimedTask } from "../../../src/core/task/task.ts";
 import {
+  ack,
   addNamed,
   addOne,
   claim,
@@ -149,6 +150,21 @@ export function claims(start: Start): void {
       expect(countByQueue(tasks)).toMatchObject({ "queue-0": 2, "queue-3": 1, "queue-4": 2, "queue-6": 2 });
       expect(new Set(namesOf(tasks))).toEqual(new Set(["0", "1"]));
     });
+
+    test.each([{ times: 2 }, { times: 2, share: 2 }, { times: 6, share: 2 }])(
+      "a claim that names a queue several times gets each of its tasks once: %o",
+      async ({ times, share }) => {
+        const { port } = await start();
+        await addNamed(port, numbered(5));
+        await addNamed(port, ["other"], { queue: "other" });
+        const queues = [...Array.from({ length: times }, () => QUEUE), "other"];
+        const tasks = await claim(port, { queues, share, max: 20 });
+        expect(namesOf(tasks).toSorted()).toEqual([...numbered(5), "other"].toSorted());
+        expect(await depths(port)).toEqual({ claimed: 5 });
+        for (const task of tasks) await ack(port, task);
+        expect(await depths(port)).toEqual({ done: 5 });
+      },
+    );
 
     test("a claim returns tasks in the order of its queues", async () => {
       const { port } = await start();

@@ -39,7 +39,7 @@ export async function withTasks(
   reach: number,
 ): Promise<QueuesWithTasks> {
   const first = queues.slice(0, reach);
-  const open = first.flatMap((name) => tx.queues.named(name) ?? []).filter((queue) => !queue.paused);
+  const open = tx.queues.open(first);
   const plain = open.filter(({ limited }) => !limited);
   const rows = await tx.rows<[queue: number, retrying: boolean]>(
     WITH_TASKS,

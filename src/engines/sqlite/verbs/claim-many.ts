@@ -30,7 +30,7 @@ const LEAST_AT_ONCE = 64;
  */
 export function withTasks(tx: Tx, names: readonly string[], most: number): QueuesWithTasks {
   const first = names.slice(0, Math.max(2 * most, LEAST_AT_ONCE));
-  const open = first.flatMap((name) => tx.queues.named(name) ?? []).filter((queue) => !queue.paused);
+  const open = tx.queues.open(first);
   const plain = open.filter(({ limited }) => !limited);
   if (plain.length <= FEW)
     return { queues: open, behind: names.slice(first.length), hasElsewhere: () => true };
