@@ -22,6 +22,19 @@ test("a claim that passed over empty queues is followed by one behind its last t
   expect(rotation.next(2).queues[0]).toBe("9");
 });
 
+test("a claim that ended early, because its answer was full, is followed by one behind its last task", () => {
+  const rotation = new Rotation(names(64));
+  const served = new Set<string>();
+  // Each claim may be of 32 queues, and two tasks of eight queues fill its answer.
+  for (let claims = 0; claims < 8; claims++) {
+    const turn = rotation.next(64);
+    const tasks = turn.queues.slice(0, 8).flatMap((queue) => [{ queue }, { queue }]);
+    rotation.took(turn, tasks);
+    for (const { queue } of tasks) served.add(queue);
+  }
+  expect(served.size).toBe(64);
+});
+
 test("a second claim, sent while the first is in progress, begins behind it", () => {
   const rotation = new Rotation(names(100));
   const first = rotation.next(40);
