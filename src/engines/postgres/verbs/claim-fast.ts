@@ -18,9 +18,9 @@ import type { Tx } from "../transaction/tx.ts";
 
 /**
  * The fast path of `claim`: one statement takes the head of a line. claim.ts executes it after the header's answer,
- * send-ahead.ts sends it together with the header; claim-heads.ts takes from many lines at once. It saves round trips, not work: at concurrency 100 a drained task takes
- * 72 µs of the client's CPU and 44 of the server's. If claims take the general path, it takes 77 and 38. (Medians of four
- * interleaved rounds on a busy machine.)
+ * send-ahead.ts sends it together with the header; claim-heads.ts takes from many lines at once. The fast path saves round
+ * trips, not work: at concurrency 100 a drained task takes 72 µs of the client's CPU and 44 of the server's. If claims take
+ * the general path, it takes 77 and 38. (Medians of four interleaved rounds on a busy machine.)
  */
 
 const OURS = newest("session", "$3");

@@ -65,19 +65,20 @@ const CLAIM_HEADS_WITH_LIMITS = buildClaimHeads(IS_OPEN);
 type HeadsRow = [...Row, queue: number];
 
 /**
- * Claims from the first queues of a page, as many as certainly get their whole share; `claimHead` finds the tasks of each
- * queue. It stops at a queue that takes the general path: what is claimed behind it would get lower fences.
+ * Claims from the first of these queues, as many as certainly get their whole share, and returns how many these are;
+ * `claimHead` finds the tasks of each. It stops at a queue that takes the general path: what is claimed behind it would
+ * get lower fences.
  */
 export async function takeHeads(
   tx: Tx,
   request: ClaimRequest,
   { queues, retrying }: QueuesWithTasks,
   { share, room }: { share: number; room: number },
-): Promise<void> {
+): Promise<number> {
   const special = queues.findIndex((queue) => queue.limited || retrying.has(queue));
   const fitting = Math.floor(room / share);
   const heads = queues.slice(0, special === -1 ? fitting : Math.min(special, fitting));
-  if (heads.length < 2) return;
+  if (heads.length < 2) return 0;
   const rows = await tx.rows<HeadsRow>(
     tx.queues.hasLimits ? CLAIM_HEADS_WITH_LIMITS : CLAIM_HEADS,
     ...[numbers(heads.map(({ id }) => id)), share, request.session ?? null, request.worker],
@@ -94,6 +95,7 @@ export async function takeHeads(
   if (why === null) tx.noteWrite();
   const byQueue = Map.groupBy(why === null ? rows : [], (row) => row[8]);
   for (const queue of heads) tx.foundAhead(queue, queue, byQueue.get(queue.id) ?? [NONE]);
+  return heads.length;
 }
 
 const NONE: Row = ["calm", 0, 0, 0, 0, 0, null, null];

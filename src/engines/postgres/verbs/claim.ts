@@ -75,18 +75,31 @@ async function takeInPages(
   const generous: string[] = [];
   let behind = queues;
   let reach = Math.max(FIRST_REACH, 4 * request.max);
-  while (behind.length > 0) {
-    const room = request.max - turn.outcome.tasks.length;
-    if (room <= 0) break;
-    const page = await withTasks(tx, { ...request, queues: behind, max: room }, reach);
+  while (behind.length > 0 && roomOf(request, turn) > 0) {
+    const page = await withTasks(tx, { ...request, queues: behind, max: roomOf(request, turn) }, reach);
     // Few have tasks: a look at many more costs less than many round trips.
     reach *= 8;
-    await takeHeads(tx, request, page, { share, room });
-    for (const { name } of page.queues)
-      if ((await take(tx, request, turn, name, share)) === share) generous.push(name);
+    let { queues: left } = page;
+    while (left.length > 0 && roomOf(request, turn) > 0) {
+      const heads = await takeHeads(
+        tx,
+        request,
+        { ...page, queues: left },
+        { share, room: roomOf(request, turn) },
+      );
+      // None, if the first queue takes the general path.
+      const count = Math.max(heads, 1);
+      for (const { name } of left.slice(0, count))
+        if ((await take(tx, request, turn, name, share)) === share) generous.push(name);
+      left = left.slice(count);
+    }
     behind = page.behind;
   }
   return generous;
+}
+
+function roomOf({ max }: ClaimRequest, { outcome, size }: Turn): number {
+  return size.isFull ? 0 : max - outcome.tasks.length;
 }
 
 function isOpen(tx: Tx, name: string): boolean {
