@@ -3,7 +3,7 @@ import { checkSameArgument, refuseDifference } from "./equivalence.ts";
 import { type Binding, type Exchange, EXCHANGE_TYPES, type ExchangeType } from "./route.ts";
 import { needOnExchange } from "./scopes.ts";
 import { AmqpError, octets } from "./wire/errors.ts";
-import { fieldOf, readTable, shownValue, type Table, typeName } from "./wire/table.ts";
+import { fieldOf, readTable, shownValue, type Table, textOf, typeName } from "./wire/table.ts";
 
 /** The methods on exchanges. */
 
@@ -100,6 +100,8 @@ export const EXCHANGE_HANDLERS: Handlers = {
     else {
       if (name.startsWith("amq."))
         throw new AmqpError("ACCESS_REFUSED", `exchange name '${name}' contains reserved prefix 'amq.*'`);
+      // Dead letters move without a client, also to where the alternate exchange leads.
+      if (alternate) needOnExchange(channel, ["add"], textOf(alternate)!);
       await topology.putExchange(wanted);
     }
     channel.answer(noWait, "exchange.declare-ok", {});

@@ -159,6 +159,20 @@ describe("AMQP with a token for other queues", () => {
     expect((await store.queues({ queue: "mine2" })).items).toEqual([]);
   });
 
+  test("an exchange whose unrouted messages would go to a foreign exchange is refused", async () => {
+    const { openAs } = await startDoor();
+    const declareWith = async (alternate: string) => {
+      const client = await openAs(...MINE, "add:exchange/mine2");
+      const table = writeTable([["alternate-exchange", text(alternate)]]);
+      client.send(1, "exchange.declare", { ...exchange("mine2"), arguments: table });
+      return client;
+    };
+    expect(await (await declareWith("theirs")).expect("channel.close")).toMatchObject({ code: 403 });
+    await (await declareWith("mine")).expect("exchange.declare-ok");
+    // It is there already, as an operator may have made it.
+    await (await declareWith("mine")).expect("exchange.declare-ok");
+  });
+
   test("a queue may send its dead letters to where its client may add", async () => {
     const { openAs } = await startDoor();
     const tables = [deadLettersTo("", "mine"), deadLettersTo("mine")];
