@@ -74,6 +74,7 @@ describe("a search", () => {
 test.each([
   [[0, 0, 0, 0], "Nothing is waiting, and nothing arrives.", false],
   [[0, 2, 0, 0], "2 tasks are being done.", false],
+  [[0, 0, 12, 0], "12.0 tasks/s arrive, and none is done yet.", false],
   [[1, 0, 0, 0], "1 task waits, and none is being done.", true],
   [[9, 3, 12, 8], "Work is piling up: 12.0 tasks/s arrive.", true],
   [[9, 3, 8, 8], "Work is flowing: 8.0 tasks/s arrive.", false],

@@ -1,7 +1,7 @@
 import type { TotalsFrame } from "../../api/contract.ts";
 import { countOf, showRate } from "../../format/number.ts";
 
-/** Arrivals may be so much faster than the throughput before that is worth a word. */
+/** The sentence says so if more than this multiple of what is done arrives. */
 const PILING_UP = 1.1;
 
 /** What happens in all queues together, as a person would say it. */
@@ -19,6 +19,8 @@ export function describeFlow({
   if (donePerSecond === 0) {
     if (waiting > 0 && running === 0) return { sentence: `${wait}, and none is being done.`, isStuck: true };
     if (running > 0) return calm(`${countOf(running, "task")} ${running === 1 ? "is" : "are"} being done.`);
+    // Failed or not due: tasks that wait for their time are not counted as waiting.
+    if (addedPerSecond > 0) return calm(`${showRate(addedPerSecond)} tasks/s arrive, and none is done yet.`);
     return calm("Nothing is waiting, and nothing arrives.");
   }
   if (waiting > 0 && addedPerSecond > donePerSecond * PILING_UP)
