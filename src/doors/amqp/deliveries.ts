@@ -235,7 +235,7 @@ export class Deliveries {
   }
 
   /**
-   * The claim of a message has ended without this channel, or its queue is gone. The client does not know, so its
+   * The claim of a message has ended without this channel. The client does not know, so its
    * acknowledgement is still valid, and has no effect. Returns whether the client has the message.
    */
   lost(fence: number): boolean {
