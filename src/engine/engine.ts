@@ -167,8 +167,8 @@ export interface Verbs {
   step: Verb<{ id: string; fence: number; name: string; value: Body | null }, null>;
   /**
    * Fenced. Adds children of the task, now and not with its end: all or none. A child that was spawned before under the
-   * same name is answered as it is, and its payload is not compared (core/handler/children.ts). Refused with TASK_CANCELLED if
-   * a cancel was requested.
+   * same name is answered as it is, and its payload is not compared (core/handler/children.ts). Refused with INVALID if
+   * that child is in another queue, and with TASK_CANCELLED if a cancel was requested.
    */
   spawn: Verb<{ id: string; fence: number; children: NewChild[] }, SpawnedTask[]>;
   /**

@@ -73,7 +73,8 @@ export function drawHabits({ pick, chance }: Random): Habits {
 }
 
 export const SIGNALS = ["approval", "payment"] as const;
-const CHILDREN = ["spawn:1", "spawn:2", "spawn:3", "side"] as const;
+/** One has the name of a signal. */
+const CHILDREN = ["spawn:1", "spawn:2", "spawn:3", "approval"] as const;
 /** Which children a task waits for: some of them, or all that it may have. */
 const AWAITED = ["children:1", "children:1-2", "children:1,3", "children:1-1000", "children:1-1000"] as const;
 

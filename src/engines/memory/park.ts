@@ -47,7 +47,7 @@ export function park(
 
 /** Whether the signal came or timed out already. */
 function hasHeard(task: ModelTask, signal: string): boolean {
-  return task.steps.some(({ kind, name }) => kind !== "step" && name === signal);
+  return task.steps.some(({ kind, name }) => (kind === "signal" || kind === "timeout") && name === signal);
 }
 
 export function signal(model: Model, { id, name, value, of }: Verbs["signal"]["in"]): Verbs["signal"]["out"] {

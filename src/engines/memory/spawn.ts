@@ -2,11 +2,13 @@ import {
   checkOtherGroup,
   checkOwnKeys,
   checkRoomForChildren,
+  checkSameQueue,
   childKeyTaken,
   type ChildTask,
   decodeSpawned,
   encodeSpawned,
   parentCancelled,
+  shownName,
   type SpawnedTask,
 } from "../../core/handler/children.ts";
 import type { Verbs } from "../../engine/engine.ts";
@@ -20,6 +22,10 @@ import type { Model, ModelTask } from "./model.ts";
 export function spawn(model: Model, { id, fence, children }: Verbs["spawn"]["in"]): SpawnedTask[] {
   const parent = heldTask(model, id, fence);
   if (parent.claim!.cancelled) throw parentCancelled(id);
+  for (const { name, task } of children) {
+    const step = stepOf(parent, name);
+    if (step) checkSameQueue(shownName(name), task.queue, decodeSpawned(step.value));
+  }
   const added = children.filter(({ name }) => !stepOf(parent, name));
   const known = familyOf(model, id).length;
   checkRoomForChildren(id, known, added.length);

@@ -126,6 +126,8 @@ export class MemoryStore implements Store {
     } finally {
       followEnds(this.#model);
       continueExpired(this.#model);
+      // The queue in which they continue may be full, and then drops tasks.
+      followEnds(this.#model);
     }
   }
 }

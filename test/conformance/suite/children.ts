@@ -225,6 +225,10 @@ export function children(start: Start): void {
       const parent = await beginParent(port);
       await spawn(port, parent, ["spawn:1"]);
       await refused(() => spawn(port, parent, ["spawn:1"], { queue: "others" }), "INVALID", PARTS, "order");
+      const both = ["new", "spawn:1"];
+      await refused(() => spawn(port, parent, both, { queue: "others" }), "INVALID", PARTS, "order");
+      expect((await port.children(parent.id)).children).toHaveLength(1);
+      expect((await port.stats("others")).exists).toBe(false);
     });
 
     test("a child may have an idempotencyKey, unless another task has it", async () => {
@@ -356,6 +360,27 @@ export function children(start: Start): void {
       await clock.advance(MINUTE);
       expect(await stateOf(port, id)).toBe("ready");
       expect(await statesOf(port, id)).toEqual(["expired", "expired"]);
+    });
+
+    test("a child that a full queue drops for an expired task wakes it", async () => {
+      const { port, clock } = await start();
+      await port.declare(PARTS, { maxDepth: 1, overflow: "drop-oldest" });
+      await port.declare("mortal", { expiredTo: PARTS });
+      await addOne(port, { queue: "mortal", ttl: MINUTE });
+      const { id } = await parkedParent(port, ["a"]);
+      await clock.advance(MINUTE);
+      expect((await port.stats("mortal")).depth.expired).toBe(1);
+      expect(await statesOf(port, id)).toEqual(["expired"]);
+      expect(await stateOf(port, id)).toBe("ready");
+    });
+
+    test("a child with the name of a signal is not that signal", async () => {
+      const { port } = await start();
+      const parent = await beginParent(port);
+      await spawn(port, parent, ["go"]);
+      expect(await park(port, parent, "go")).toBe("parked");
+      expect(await port.signal(parent.id, "go", null)).toBe(true);
+      expect(await stateOf(port, parent.id)).toBe("ready");
     });
 
     test("a child that runs out of attempts by lost leases wakes it", async () => {

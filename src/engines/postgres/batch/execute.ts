@@ -37,7 +37,10 @@ export async function executeAll(tx: Tx, ops: readonly Op[]): Promise<Outcome[]>
     if (op.verb === "claim" && ops[from + 1]?.verb === "claim") claimTogether(tx, ops, from);
     if (combined.length > 0) for (const outcome of combined) outcomes.push(outcome);
     else outcomes.push(await single(op));
-    if (tx.batch.expired.length > 0) await continueExpired(tx);
+    if (tx.batch.expired.length === 0) continue;
+    await continueExpired(tx);
+    // The queue in which they continue may be full, and then drops tasks.
+    await followEnds(tx);
   }
   return outcomes;
 }

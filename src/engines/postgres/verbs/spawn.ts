@@ -2,11 +2,13 @@ import {
   checkOtherGroup,
   checkOwnKeys,
   checkRoomForChildren,
+  checkSameQueue,
   childKeyTaken,
   type ChildTask,
   decodeSpawned,
   encodeSpawned,
   parentCancelled,
+  shownName,
   type SpawnedTask,
 } from "../../../core/handler/children.ts";
 import type { Verbs } from "../../../engine/engine.ts";
@@ -35,6 +37,10 @@ export async function spawn(tx: Tx, { id, fence, children }: Verbs["spawn"]["in"
     tx.all<{ n: number }>(KNOWN, parent.seq),
   ]);
   const spawnedBefore = new Map(steps.map(({ name, value }) => [fromText(name), fromText(value)]));
+  for (const { name, task } of children) {
+    const value = spawnedBefore.get(name);
+    if (value !== undefined) checkSameQueue(shownName(name), task.queue, decodeSpawned(value));
+  }
   const last = known!.n;
   const added = children.filter(({ name }) => !spawnedBefore.has(name));
   checkRoomForChildren(id, last, added.length);

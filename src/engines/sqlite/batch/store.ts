@@ -316,7 +316,10 @@ function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
     if (op.verb !== "add" && op.verb !== "publish") tx.addBuffer.write();
     const settled = op.verb === "settle" ? settleTogether(tx, ops, outcomes.length, single) : [];
     outcomes.push(...(settled.length > 0 ? settled : [single(op)]));
-    if (tx.batch.expired.length > 0) continueExpired(tx);
+    if (tx.batch.expired.length === 0) continue;
+    continueExpired(tx);
+    // The queue in which they continue may be full, and then drops tasks.
+    followEnds(tx);
   }
   return outcomes;
 }

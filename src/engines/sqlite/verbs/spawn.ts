@@ -2,11 +2,13 @@ import {
   checkOtherGroup,
   checkOwnKeys,
   checkRoomForChildren,
+  checkSameQueue,
   childKeyTaken,
   type ChildTask,
   decodeSpawned,
   encodeSpawned,
   parentCancelled,
+  shownName,
   type SpawnedTask,
 } from "../../../core/handler/children.ts";
 import type { Verbs } from "../../../engine/engine.ts";
@@ -26,9 +28,11 @@ export function spawn(tx: Tx, { id, fence, children }: Verbs["spawn"]["in"]): Sp
   const parent = heldTask(tx, id, fence);
   if (parent.cancelled) throw parentCancelled(id);
   const known = new Map<string, string>();
-  for (const { name } of children) {
+  for (const { name, task } of children) {
     const step = tx.get<{ value: string }>(SPAWNED, parent.seq, name);
-    if (step) known.set(name, step.value);
+    if (!step) continue;
+    checkSameQueue(shownName(name), task.queue, decodeSpawned(step.value));
+    known.set(name, step.value);
   }
   const added = children.filter(({ name }) => !known.has(name));
   const { n: last } = tx.get<{ n: number }>(KNOWN, parent.seq)!;
