@@ -5,6 +5,7 @@ import { type Duration, parseDuration } from "../core/time/duration.ts";
 import { decodeBody } from "../core/input/json.ts";
 import type { Json, Payload } from "../core/input/json-type.ts";
 import { suppressUnhandled } from "../core/errors/suppress-unhandled.ts";
+import type { SettleCall } from "../core/task/claim-call.ts";
 import { JSON_TYPE } from "../core/task/task.ts";
 import { Children, type SpawnedHandle, type SpawnTarget, type WaitForChildrenOptions } from "./children.ts";
 import { Claim } from "./claim.ts";
@@ -113,6 +114,12 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
   override ackAs(result: unknown, tx?: unknown): Promise<void> {
     const pending = this.#children?.pending;
     return pending ? pending.then(() => super.ackAs(result, tx)) : super.ackAs(result, tx);
+  }
+
+  /** So does the park: a child may send the signal that the task waits for. */
+  override settleAs(call: SettleCall, given?: unknown): Promise<void> {
+    const pending = call.kind === "park" ? this.#children?.pending : undefined;
+    return pending ? pending.then(() => super.settleAs(call, given)) : super.settleAs(call, given);
   }
 
   #children: Children | undefined;

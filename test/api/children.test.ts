@@ -159,6 +159,18 @@ describe.each(STORES)("children on %s", (store) => {
     expect((await parts.stats()).depth.ready).toBe(20);
   });
 
+  it("a handler may wait for a signal of a child without awaiting the spawn", async () => {
+    const dibs = await openStore(store);
+    const parts = dibs.queue<string>("parts");
+    const parents = dibs.queue<number, string>("parents");
+    parents.work((task) => {
+      void task.spawn(parts, task.id);
+      return task.waitFor<string>("greeting");
+    });
+    parts.work(({ data }) => void dibs.task(data).signal("greeting", "hello"));
+    expect(await (await parents.add(1)).result({ timeout: "10s" })).toBe("hello");
+  });
+
   it("a wait that takes too long throws TIMEOUT", async () => {
     const dibs = await openStore(store);
     const parts = dibs.queue<number>("parts");
