@@ -1,3 +1,4 @@
+import { sizeOfError } from "../core/answer/answer-size.ts";
 import type { StoreRecord, TaskEntry } from "../core/record/record.ts";
 import { PAGE } from "./transfer.ts";
 
@@ -28,6 +29,7 @@ export function sizeOf(record: StoreRecord): number {
   if (record.type === "document") return record.value.length;
   if (record.type === "run") return 500 + (record.result?.length ?? 0);
   if (record.type === "part") return 500 + (record.awaitsJoin?.result?.length ?? 0);
+  if (record.type === "child") return 500 + (record.result?.length ?? 0) + sizeOfError(record.error ?? null);
   return record.type === "task" ? sizeOfTask(record) : 500;
 }
 
@@ -39,9 +41,6 @@ function sizeOfTask({ data, result, verifying, steps = [], attempts = [] }: Task
     (verifying?.result?.length ?? 0) +
     (verifying?.adds?.length ?? 0) +
     steps.reduce((sum, { name, value }) => sum + name.length + (value?.length ?? 0), 0) +
-    attempts.reduce(
-      (sum, { error }) => sum + 200 + (error ? error.message.length + (error.stack?.length ?? 0) : 0),
-      0,
-    )
+    attempts.reduce((sum, { error }) => sum + 200 + sizeOfError(error), 0)
   );
 }

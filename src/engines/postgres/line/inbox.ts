@@ -112,6 +112,7 @@ export async function processInboxFromFront(tx: Tx, queues: readonly number[]): 
 /** What an operation adds, as far as the operation names it. */
 function additions(op: Op): readonly Addition[] {
   if (op.verb === "add") return op.tasks;
+  if (op.verb === "spawn") return op.children.map(({ task }) => task);
   if (op.verb === "publish") return [op.message];
   if (op.verb === "put") return op.adds ?? [];
   return op.verb === "settle" && op.settlement.kind === "done" ? (op.settlement.adds ?? []) : [];

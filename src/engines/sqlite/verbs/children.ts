@@ -10,7 +10,8 @@ import { lastAttempt } from "./inspect.ts";
 
 /** The verb `children`. */
 
-const PAGE = `SELECT * FROM child WHERE parent = ? AND n > ? ORDER BY n LIMIT 0 + ?`;
+const PAGE = `
+  SELECT task, n, created_at, name, queue, state, ended_at FROM child WHERE parent = ? AND n > ? ORDER BY n LIMIT 0 + ?`;
 const STATE = `SELECT state FROM child WHERE task = ?`;
 
 interface ChildRow {
@@ -21,8 +22,6 @@ interface ChildRow {
   queue: string;
   state: EndState | null;
   ended_at: number | null;
-  error: string | null;
-  result: Body | null;
 }
 
 export function children(
@@ -41,20 +40,22 @@ function describe(tx: Tx, row: ChildRow, ends?: true): ChildRecord | ChildEnd {
   const state = row.state ?? findBySeq(tx, task)!.place.state;
   const id = tx.id(createdAt, task);
   const record = { id, queue, n, name: shownName(row.name), state, createdAt, endedAt };
-  return ends ? { ...record, ...outcomeOf(tx, row) } : record;
+  return ends ? { ...record, ...outcomeOf(tx, task) } : record;
 }
 
 const RESULT = `SELECT result FROM ended WHERE task = ?`;
+const KEPT = `SELECT error, result FROM child WHERE task = ?`;
 const IS_DEAD = `SELECT 1 FROM dead WHERE task = ?`;
 
 /** From the task's own rows while it exists. */
-function outcomeOf(tx: Tx, { task, error, result }: ChildRow): Pick<ChildEnd, "result" | "error"> {
+function outcomeOf(tx: Tx, task: number): Pick<ChildEnd, "result" | "error"> {
   const ended = tx.get<{ result: Body | null }>(RESULT, task);
   if (ended) return { result: bodyFrom(ended.result), error: null };
   if (tx.get(IS_DEAD, task)) {
     const { fingerprint: _, ...cause } = lastAttempt(tx, task)!.error!;
     return { result: null, error: cause };
   }
+  const { error, result } = tx.get<{ error: string | null; result: Body | null }>(KEPT, task)!;
   return { result: bodyFrom(result), error: error === null ? null : (JSON.parse(error) as TaskError) };
 }
 
