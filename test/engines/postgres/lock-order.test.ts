@@ -38,7 +38,7 @@ async function countOf(admin: Client): Promise<{ deadlocks: number; rollbacks: n
 }
 
 test.each(SEEDS)(
-  "seed %i: cancel, verdict, ack, redrive, expiry and drop of runs from several processes cause no deadlock",
+  "seed %i: cancel, verdict, ack, redrive, expiry and drop of runs and families from several processes cause no deadlock",
   { timeout: 300_000 },
   async (seed) => {
     const { server, admin } = await startServer();
@@ -50,12 +50,29 @@ test.each(SEEDS)(
     expect(deadlocksIn(server.log)).toBe("");
     expect(deadlocks).toBe(0);
     expect(all.flatMap(({ warnings }) => warnings)).toEqual([]);
+    expect(await strayRelatives(admin)).toEqual([]);
     // They did meet.
     expect(sum("runs")).toBeGreaterThan(20);
     expect(rollbacks).toBeGreaterThan(10);
     expect(sum("refused")).toBeLessThan((PROCESSES * STEPS) / 50);
   },
 );
+
+const ENDED = `(EXISTS (SELECT 1 FROM dibs.ended WHERE ended.task = child.task) OR EXISTS (SELECT 1 FROM dibs.dead WHERE dead.task = child.task))`;
+const EXISTS = `EXISTS (SELECT 1 FROM dibs.task WHERE seq = child.task)`;
+/** Relatives that contradict each other. */
+const STRAYS = `
+  SELECT 'waits for nothing' AS what, scheduled.task FROM dibs.scheduled
+  WHERE signal = 'children:1-1000' AND NOT EXISTS (SELECT 1 FROM dibs.child WHERE parent = scheduled.task AND state IS NULL)
+  UNION ALL SELECT 'has ended, and counts as pending', task FROM dibs.child WHERE state IS NULL AND (NOT ${EXISTS} OR ${ENDED})
+  UNION ALL SELECT 'is pending, and counts as ended', task FROM dibs.child WHERE state IS NOT NULL AND ${EXISTS} AND NOT ${ENDED}
+  UNION ALL SELECT 'child without a parent', task FROM dibs.child WHERE NOT EXISTS (SELECT 1 FROM dibs.task WHERE seq = child.parent)
+  UNION ALL SELECT 'child without a family', task FROM dibs.child WHERE NOT EXISTS (SELECT 1 FROM dibs.family WHERE family.parent = child.parent)
+  UNION ALL SELECT 'family without a parent', parent FROM dibs.family WHERE NOT EXISTS (SELECT 1 FROM dibs.task WHERE seq = family.parent)`;
+
+async function strayRelatives(admin: Client): Promise<unknown[]> {
+  return (await admin.query(STRAYS)).rows as unknown[];
+}
 
 const STAGES = [
   { name: "split", joins: false },

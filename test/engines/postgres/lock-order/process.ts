@@ -1,3 +1,4 @@
+import { ALL_CHILDREN } from "../../../../src/core/handler/children-signal.ts";
 import { errorFrom, isDibsError } from "../../../../src/core/errors/errors.ts";
 import type { ClaimedTask } from "../../../../src/core/task/task.ts";
 import type { Engine, Op, Outcome } from "../../../../src/engine/engine.ts";
@@ -7,7 +8,7 @@ import { openPostgres } from "../../../../src/engines/postgres/engine.ts";
 import { Random } from "../../../simulation/random.ts";
 
 /**
- * One of several processes that work on the same runs: node process.ts URL SEED STEPS. Every step is a batch of random
+ * One of several processes that work on the same runs and families: node process.ts URL SEED STEPS. Every step is a batch of random
  * operations. lock-order.test.ts starts it, and asks the server how many deadlocks there were.
  */
 
@@ -24,7 +25,7 @@ const STAGES = [
   { name: "check", joins: false },
   { name: "join", joins: true },
 ];
-const QUEUES = ["p/split", "p/check", "p/check/verify", "p/join"];
+const QUEUES = ["p/split", "p/check", "p/check/verify", "p/join", "parts"];
 const VERIFY = "p/check/verify";
 const ERROR = { name: "Error", message: "no", stack: null };
 const ANY = {};
@@ -46,7 +47,7 @@ function settlementOf(task: ClaimedTask): Settlement {
     return { kind: "verdict", of, accepted: false, feedback: "again", delay: random.between(0, 20) };
   }
   if (task.queue === "p/split") return { kind: "done", result: "[1,2,3,4,5,6,7,8]", each: true };
-  const word = random.weighted({ ack: 8, fail: 2, reject: 1, release: 1, park: 1 });
+  const word = random.weighted({ ack: 8, fail: 2, reject: 1, release: 1, park: 3 });
   switch (word) {
     case "ack":
       return { kind: "done", result: "1" };
@@ -57,7 +58,9 @@ function settlementOf(task: ClaimedTask): Settlement {
     case "release":
       return { kind: "release", started: true };
     case "park":
-      return { kind: "park", signal: "go", timeout: 10 };
+      return random.chance(0.4)
+        ? { kind: "park", signal: "go", timeout: 10 }
+        : { kind: "park", signal: ALL_CHILDREN, timeout: random.pick([null, 50]) };
   }
 }
 
@@ -72,7 +75,7 @@ function groupAndKey(): { groupKey?: string; idempotencyKey?: string } {
 function nextOp(): Op {
   const what = random.weighted({
     ...{ begin: 3, claim: 8, settle: 16, cancelRun: 2, cancel: 3, redrive: 1, discard: 1 },
-    ...{ purge: 0.3, drop: 0.2, housekeep: 3, signal: 2, plain: 5, prune: 0.3 },
+    ...{ spawn: 6, purge: 0.3, drop: 0.2, housekeep: 3, signal: 2, plain: 5, prune: 0.3 },
   });
   switch (what) {
     case "begin": {
@@ -100,6 +103,17 @@ function nextOp(): Op {
       if (!task) return { verb: "housekeep" };
       return { verb: "settle", id: task.id, fence: task.fence, settlement: settlementOf(task) };
     }
+    case "spawn": {
+      const [parent] = random.some(held);
+      if (!parent) return { verb: "housekeep" };
+      const names = random.some(["a", "b", "c"]);
+      const ttl = random.chance(0.3) ? { ttl: random.between(1, 200) } : {};
+      const children = names.map((name) => ({
+        name,
+        task: { queue: random.pick(["p/check", "parts"]), data: "0", ...ttl, ...groupAndKey() },
+      }));
+      return { verb: "spawn", id: parent.id, fence: parent.fence, children };
+    }
     case "cancelRun":
       return runs.length > 0
         ? { verb: "cancelRun", id: random.pick(runs.slice(-40)) }
@@ -125,7 +139,7 @@ function nextOp(): Op {
   }
 }
 
-const EXPECTED = new Set(["CLAIM_LOST", "TASK_NOT_FOUND", "INVALID"]);
+const EXPECTED = new Set(["CLAIM_LOST", "TASK_NOT_FOUND", "TASK_CANCELLED", "INVALID"]);
 
 /** How many steps were refused because they must be exclusive, and others kept the store busy for 15 seconds. */
 let refused = 0;
