@@ -10,7 +10,7 @@ import {
 import { childrenSignal } from "../core/handler/children-signal.ts";
 import { type Duration, parseDuration } from "../core/time/duration.ts";
 import { DibsError, invalid } from "../core/errors/errors.ts";
-import { LIMITS } from "../core/input/limits.ts";
+import { byteLength, LIMITS } from "../core/input/limits.ts";
 import { checkNames, checkObject, checkText } from "../core/input/options.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/errors/show.ts";
@@ -41,6 +41,15 @@ export interface SpawnedHandle {
   readonly id: string;
 }
 
+/** Payloads of one call. A message to a server has a limit, and most characters of a payload may be escaped in it. */
+const MOST_BYTES = 4 * 1024 * 1024;
+
+interface Batch {
+  children: NewChild[];
+  bytes: number;
+  answers: Promise<SpawnedTask[]>;
+}
+
 /** The children of one task, for Task. A handler that is called again gets the children that it has spawned before. */
 export class Children {
   readonly #port: Port;
@@ -53,7 +62,7 @@ export class Children {
   /** Spawns that are not answered yet. */
   readonly #open = new Set<Promise<SpawnedTask>>();
   /** What is sent in one call: the spawns of this moment. */
-  #batch: { children: NewChild[]; answers: Promise<SpawnedTask[]> } | undefined;
+  #batch: Batch | undefined;
 
   constructor(port: Port, task: ClaimedTask, steps: Steps) {
     this.#port = port;
@@ -123,24 +132,27 @@ export class Children {
     return spawned;
   }
 
-  /** The spawns of one moment are one call, which stores all of them or none. */
+  /** The spawns of one moment are one call, which stores all of them or none; several if they are large. */
   async #send(child: NewChild): Promise<SpawnedTask> {
+    const bytes = byteLength(child.task.data);
+    if (this.#batch && this.#batch.bytes + bytes > MOST_BYTES) this.#batch = undefined;
     const batch = (this.#batch ??= this.#begin());
+    batch.bytes += bytes;
     const index = batch.children.push(child) - 1;
     return (await batch.answers)[index]!;
   }
 
-  #begin(): { children: NewChild[]; answers: Promise<SpawnedTask[]> } {
+  #begin(): Batch {
     const children: NewChild[] = [];
     // After the promises that are about to resolve: handlers spawn many children at once.
     const ready = new Promise<void>((resolve) => {
       process.nextTick(resolve);
     });
     const answers = ready.then(() => {
-      this.#batch = undefined;
+      if (this.#batch?.children === children) this.#batch = undefined;
       return this.#port.spawn(this.#task, children);
     });
-    return { children, answers };
+    return { children, bytes: 0, answers };
   }
 
   /** The ends of these children, or of all that this call of the handler has spawned so far, in that order. */

@@ -240,3 +240,16 @@ describe.each(STORES)("children on %s", (store) => {
     expect((await parts.stats()).depth.ready).toBe(0);
   });
 });
+
+it("spawns of one moment may be larger than a message to a server", async () => {
+  const dibs = await openStore("server");
+  const parts = dibs.queue<string>("parts");
+  const parents = dibs.queue<number, number>("parents");
+  parents.work(async (task) => {
+    const large = "x".repeat(200_000);
+    return (await Promise.all(Array.from({ length: 200 }, () => task.spawn(parts, large)))).length;
+  });
+  const task = await parents.add(1, { maxAttempts: 1 });
+  expect(await task.result({ timeout: "20s" })).toBe(200);
+  expect((await task.info()).children).toEqual({ total: 200, pending: 200 });
+});
