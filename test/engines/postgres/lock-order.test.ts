@@ -4,6 +4,7 @@ import { promisify } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
+import { ALL_CHILDREN } from "../../../src/core/handler/children-signal.ts";
 import type { Conflict } from "../../../src/core/commit.ts";
 import type { AddedTask, ClaimedTask } from "../../../src/core/task/task.ts";
 import type { Engine, Op, Verbs } from "../../../src/engine/engine.ts";
@@ -114,6 +115,39 @@ test("cancels of runs with 40 parts cause no deadlock while verdicts come in", a
   expect(states).toEqual(Array.from({ length: 6 }, () => ({ state: "cancelled" })));
   const { deadlocks } = await countOf(admin);
   expect(deadlocks, `of six cancels\n${deadlocksIn(server.log)}`).toBe(0);
+});
+
+test("a parent that parks while its children end in other transactions is woken", async () => {
+  const { url, schema } = await ground();
+  const engines = await Promise.all(Array.from({ length: 5 }, () => openPostgres({ url, schema })));
+  onTestFinished(async () => void (await Promise.all(engines.map((engine) => engine.close()))));
+  const [first] = engines as [Engine, ...Engine[]];
+  const claim = async (queue: string): Promise<ClaimedTask> =>
+    (await run(first, { verb: "claim", queues: [queue], max: 1, worker: "w", lease: 60_000 })).tasks[0]!;
+  const names = ["acked", "rejected", "cancelled", "purged"];
+  for (let round = 0; round < 30; round++) {
+    await run(first, { verb: "add", tasks: [{ queue: "parents", data: "0" }] });
+    const { id, fence } = await claim("parents");
+    const children = names.map((name) => ({ name, task: { queue: name, data: "0" } }));
+    const spawned = await run(first, { verb: "spawn", id, fence, children });
+    const [acked, rejected] = [await claim("acked"), await claim("rejected")];
+    const ops: Op[] = [
+      { verb: "settle", id, fence, settlement: { kind: "park", signal: ALL_CHILDREN, timeout: null } },
+      { verb: "settle", id: acked.id, fence: acked.fence, settlement: { kind: "done", result: "1" } },
+      {
+        ...{ verb: "settle", id: rejected.id, fence: rejected.fence },
+        settlement: { kind: "reject", error: { name: "Error", message: "no", stack: null } },
+      },
+      { verb: "cancel", id: spawned[2]!.id },
+      { verb: "purge", queue: "purged", limit: 10 },
+    ];
+    await Promise.all(ops.map((op, i) => run(engines[(i + round) % engines.length]!, op)));
+    const parent = await run(first, { verb: "get", id });
+    expect(parent).toMatchObject({ state: "ready", children: { total: 4, pending: 0 } });
+    const again = await claim("parents");
+    const settlement = { kind: "done", result: null } as const;
+    await run(first, { verb: "settle", id: again.id, fence: again.fence, settlement });
+  }
 });
 
 test("a batch that waits for a key of another transaction holds none itself", async () => {
