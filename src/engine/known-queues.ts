@@ -1,3 +1,4 @@
+import { least } from "../core/answer/least.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../core/queue/policy.ts";
 
 /** A queue as both SQL engines know it. */
@@ -46,8 +47,7 @@ function policyFrom(text: string): Pick<StoredQueue, "named" | "policy"> {
 
 /** The lowest maxPayload of all queues. */
 export function leastPayloadOf(queues: readonly StoredQueue[]): number {
-  // Math.min(...) would overflow the stack with many queues.
-  return queues.reduce((least, { policy }) => Math.min(least, policy.maxPayload), Number.POSITIVE_INFINITY);
+  return least(queues.map(({ policy }) => policy.maxPayload));
 }
 
 /**
