@@ -110,7 +110,7 @@ export function abandonsChildren(state: EndState): boolean {
   return state === "cancelled" || state === "expired";
 }
 
-/** As above, for a task that is removed. `state`: null if it had not ended. */
+/** Whether a task that is removed abandons its children. `state`: null if it had not ended. */
 export function abandonsWhenRemoved(state: EndState | null): boolean {
   return state === null || state === "dead";
 }
@@ -125,8 +125,26 @@ export function stateOnceRemoved(state: EndState | null): EndState {
   return state ?? "cancelled";
 }
 
+/**
+ * The tasks that a spawn adds, numbered after the `known` children of the parent. Refuses what the parent may not spawn.
+ */
+export function planSpawn(
+  parent: { id: string; queue: string; groupKey: string | null },
+  policy: Pick<QueuePolicy, "groups">,
+  known: number,
+  added: readonly NewChild[],
+): ChildTask[] {
+  checkRoomForChildren(parent.id, known, added.length);
+  const tasks = added.map(({ name, task }, i): ChildTask => {
+    return { ...task, childOf: { parent: parent.id, n: known + 1 + i, name } };
+  });
+  checkOtherGroup(parent, policy, tasks);
+  checkOwnKeys(tasks);
+  return tasks;
+}
+
 /** `known`: how many children the task has. */
-export function checkRoomForChildren(id: string, known: number, adding: number): void {
+function checkRoomForChildren(id: string, known: number, adding: number): void {
   if (known + adding <= LIMITS.children) return;
   throw invalid(
     `Task ${id} has ${known} children, and may have ${LIMITS.children}; ${adding} more do not fit. ` +
@@ -135,7 +153,7 @@ export function checkRoomForChildren(id: string, known: number, adding: number):
 }
 
 /** In a group that runs in order, the child would wait behind its parent, and the parent for the child. */
-export function checkOtherGroup(
+function checkOtherGroup(
   parent: { queue: string; groupKey: string | null },
   { groups }: Pick<QueuePolicy, "groups">,
   tasks: readonly NewTask[],
@@ -172,7 +190,7 @@ export function checkSameQueue(name: string | null, queue: string, spawned: Spaw
 }
 
 /** Two children of one call must not have the same key either. */
-export function checkOwnKeys(tasks: readonly NewTask[]): void {
+function checkOwnKeys(tasks: readonly NewTask[]): void {
   const seen = new Set<string>();
   for (const task of tasks) {
     if (task.idempotencyKey === undefined) continue;

@@ -1,13 +1,10 @@
 import {
-  checkOtherGroup,
-  checkOwnKeys,
-  checkRoomForChildren,
   checkSameQueue,
   childKeyTaken,
-  type ChildTask,
   decodeSpawned,
   encodeSpawned,
   parentCancelled,
+  planSpawn,
   shownName,
   type SpawnedTask,
 } from "../../core/handler/children.ts";
@@ -28,20 +25,17 @@ export function spawn(model: Model, { id, fence, children }: Verbs["spawn"]["in"
   }
   const added = children.filter(({ name }) => !stepOf(parent, name));
   const known = familyOf(model, id).length;
-  checkRoomForChildren(id, known, added.length);
-  const tasks = added.map(({ task }) => task);
-  checkOtherGroup(parent, model.policy(parent.queue), tasks);
-  checkOwnKeys(tasks);
+  const tasks = planSpawn(parent, model.policy(parent.queue), known, added);
   for (const task of tasks) if (takenKey(model, task)) throw childKeyTaken(task);
   checkAdds(model, tasks);
-  const places = added.map(({ name }, i) => ({ parent: id, n: known + 1 + i, name }));
-  const spawned = addChecked(
-    model,
-    added.map(({ task }, i): ChildTask => ({ ...task, childOf: places[i]! })),
-  );
+  const spawned = addChecked(model, tasks);
   const steps = added.map(({ name }, i) => {
     const { id: child, queue } = spawned[i]!;
-    return { kind: "child" as const, name, value: encodeSpawned({ id: child, queue, n: places[i]!.n }) };
+    return {
+      kind: "child" as const,
+      name,
+      value: encodeSpawned({ id: child, queue, n: tasks[i]!.childOf.n }),
+    };
   });
   parent.steps = [...parent.steps, ...steps];
   const isNew = new Map(added.map(({ name }, i) => [name, spawned[i]!]));

@@ -1,13 +1,11 @@
 import {
-  checkOtherGroup,
-  checkOwnKeys,
-  checkRoomForChildren,
   checkSameQueue,
   childKeyTaken,
   type ChildTask,
   decodeSpawned,
   encodeSpawned,
   parentCancelled,
+  planSpawn,
   shownName,
   type SpawnedTask,
 } from "../../../core/handler/children.ts";
@@ -43,12 +41,8 @@ export async function spawn(tx: Tx, { id, fence, children }: Verbs["spawn"]["in"
   }
   const last = known!.n;
   const added = children.filter(({ name }) => !spawnedBefore.has(name));
-  checkRoomForChildren(id, last, added.length);
-  const tasks = added.map(({ name, task }, i): ChildTask => {
-    return { ...task, childOf: { parent: id, n: last + 1 + i, name } };
-  });
   const { queue, groupKey } = parent;
-  checkOtherGroup({ queue: queue.name, groupKey }, queue.policy, tasks);
+  const tasks = planSpawn({ id, queue: queue.name, groupKey }, queue.policy, last, added);
   const spawned = await addChildren(tx, parent.seq, tasks);
   for (const [i, { name }] of added.entries())
     keepStep(tx, parent.seq, "child", name, encodeSpawned(spawned[i]!));
@@ -59,7 +53,6 @@ export async function spawn(tx: Tx, { id, fence, children }: Verbs["spawn"]["in"
 }
 
 async function addChildren(tx: Tx, parent: number, tasks: ChildTask[]): Promise<SpawnedTask[]> {
-  checkOwnKeys(tasks);
   const taken = await takenKeys(tx, tasks);
   for (const task of tasks) if (taken.has(keyName(task))) throw childKeyTaken(task);
   await checkAdds(tx, tasks);

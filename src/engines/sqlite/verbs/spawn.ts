@@ -1,13 +1,10 @@
 import {
-  checkOtherGroup,
-  checkOwnKeys,
-  checkRoomForChildren,
   checkSameQueue,
   childKeyTaken,
-  type ChildTask,
   decodeSpawned,
   encodeSpawned,
   parentCancelled,
+  planSpawn,
   shownName,
   type SpawnedTask,
 } from "../../../core/handler/children.ts";
@@ -36,13 +33,8 @@ export function spawn(tx: Tx, { id, fence, children }: Verbs["spawn"]["in"]): Sp
   }
   const added = children.filter(({ name }) => !known.has(name));
   const { n: last } = tx.get<{ n: number }>(KNOWN, parent.seq)!;
-  checkRoomForChildren(id, last, added.length);
-  const tasks = added.map(({ name, task }, i): ChildTask => {
-    return { ...task, childOf: { parent: id, n: last + 1 + i, name } };
-  });
   const { queue, groupKey } = parent;
-  checkOtherGroup({ queue: queue.name, groupKey }, queue.policy, tasks);
-  checkOwnKeys(tasks);
+  const tasks = planSpawn({ id, queue: queue.name, groupKey }, queue.policy, last, added);
   for (const task of tasks)
     if (task.idempotencyKey !== undefined && takenKey(tx, task)) throw childKeyTaken(task);
   checkAdds(tx, tasks);
