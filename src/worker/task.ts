@@ -116,7 +116,7 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
     return pending ? pending.then(() => super.ackAs(result, tx)) : super.ackAs(result, tx);
   }
 
-  /** So does the park: a child may send the signal that the task waits for. */
+  /** A park waits for spawns too, as the ack does: a child may send the signal that the task waits for. */
   override settleAs(call: SettleCall, given?: unknown): Promise<void> {
     const pending = call.kind === "park" ? this.#children?.pending : undefined;
     return pending ? pending.then(() => super.settleAs(call, given)) : super.settleAs(call, given);

@@ -88,7 +88,7 @@ class Simulation {
   readonly #watch: Watch | undefined;
   /** Used instead if there are runs: then the end of one task affects others. */
   readonly #runs: RunJudge | undefined;
-  /** As above, if tasks spawn children. */
+  /** Used instead of `#watch` if tasks spawn children, for the same reason as `#runs`. */
   readonly #families: FamilyJudge | undefined;
   /** Used if there are limits: then not everything that is ready may start. */
   readonly #limits: LimitJudge | undefined;

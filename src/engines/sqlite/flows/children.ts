@@ -55,7 +55,7 @@ const DOOMED = `(SELECT task FROM ended WHERE queue = ? AND (ended_at, task) <= 
 const KEEP_RESULTS = `UPDATE child SET result = ${RESULT} WHERE task IN ${DOOMED}`;
 const DISSOLVE_DOOMED = `DELETE FROM child WHERE parent IN ${DOOMED}`;
 
-/** As above, for all tasks that are past their retention. */
+/** Keeps the results of children, and deletes the rows of parents, for all tasks that are past their retention. */
 export function loseEndedRelatives(tx: Tx, queue: number, endedAt: number, last: number): void {
   if (!tx.hasChildren) return;
   for (const sql of [KEEP_RESULTS, DISSOLVE_DOOMED]) tx.run(sql, queue, endedAt, last);
