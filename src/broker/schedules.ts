@@ -193,7 +193,6 @@ const TASK = [
 function parseDefinition(name: string, given: ScheduleDefinition): ScheduleDefinition {
   checkObject(given, "A schedule");
   const { task, ...timing } = given;
-  checkObject(task, "The task of a schedule");
   checkNames(task, TASK, "scheduled task");
   if (typeof task.data !== "string") {
     throw invalid(`The payload of a scheduled task is text; got ${show(task.data)}.`);

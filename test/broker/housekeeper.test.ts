@@ -64,6 +64,17 @@ test("the housekeeper wakes earlier for what is due, and for nothing else", asyn
   expect(looks()).toBe(1);
 });
 
+test("a poll joins what is due only if the last one was half an interval ago", async () => {
+  const { housekeeper, clock, polls, looks } = makeHousekeeper();
+  await clock.advance(2_000);
+  housekeeper.expect(300);
+  await clock.advance(300);
+  expect([polls(), looks()]).toEqual([1, 1]);
+  housekeeper.expect(900);
+  await clock.advance(900);
+  expect([polls(), looks()]).toEqual([2, 1]);
+});
+
 test("the housekeeper follows the store's next due time", async () => {
   const { clock, checkedAt } = makeHousekeeper([100, 0, 0, 50]);
   await clock.advance(2_400);

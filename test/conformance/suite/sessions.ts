@@ -335,6 +335,19 @@ export function sessions(start: Start): void {
       await refused(() => port.rejoin(worker.session, [], () => {}), "CLAIM_LOST");
     });
 
+    test.each([
+      ["id", { id: "" }],
+      ["name", { name: "n".repeat(1_000) }],
+      ["host", { host: 7 as never }],
+      ["pid", { pid: -1 }],
+      ["concurrency", { concurrency: 0 }],
+      ["queue", { queues: [] }],
+    ])("a worker with a wrong %s cannot join", async (word, wrong) => {
+      const { port } = await start();
+      const worker = { id: "w", name: "w", queues: [QUEUE], concurrency: 1, host: "host", pid: 1, ...wrong };
+      await refused(() => port.join(worker, LEASE, () => {}), "INVALID", word);
+    });
+
     test("rejoining with fences that are not numbers is refused", async () => {
       const { port } = await start();
       const { session } = await joinWorker(port, "w");

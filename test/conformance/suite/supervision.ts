@@ -104,6 +104,7 @@ export function supervision(start: Start): void {
     test.each([
       ["kind", { kind: "lamp" as never }],
       ["name", { name: "" }],
+      ["name of 201 characters", { name: "n".repeat(201) }],
       ["queues", { queues: [] }],
       ["report", { report: "{" }],
       ["lease", { lease: -1 }],
