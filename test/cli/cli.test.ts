@@ -162,8 +162,12 @@ describe("dibs serve --tls-cert --tls-key", () => {
     expect(await dibs(folder, ["add", "emails", "1", "--url", url], { env })).toMatchObject({
       code: EXIT.done,
     });
-    const { stdout } = await run("curl", ["-sS", "--cacert", "cert.pem", `${url}/readyz`], { cwd: folder });
-    expect(JSON.parse(stdout)).toEqual({ status: "ready" });
+    const readiness = async (): Promise<unknown> => {
+      const answer = await run("curl", ["-sS", "--cacert", "cert.pem", `${url}/readyz`], { cwd: folder });
+      return JSON.parse(answer.stdout);
+    };
+    // A server that gets no core for two seconds is not ready for a moment.
+    await expect.poll(readiness).toEqual({ status: "ready" });
     // A client that does not trust the certificate, or does not use TLS, is refused.
     expect(await dibs(folder, ["queues", "--url", url])).toMatchObject({ code: EXIT.unavailable });
     await expect(fetch(url.replace("https", "http"))).rejects.toThrow();

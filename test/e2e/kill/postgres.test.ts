@@ -12,7 +12,7 @@ const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6))
 describe("processes on PostgreSQL that are killed at random times, and so is their server", () => {
   test(
     `${kills} kills: every task whose add resolved ends exactly once`,
-    { timeout: 90_000 + kills * 2_500 },
+    { timeout: 120_000 + kills * 8_000 },
     async ({ stage, onTestFailed }) => {
       onTestFailed(() => {
         console.error(

@@ -12,7 +12,7 @@ const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6))
 describe("processes that are killed at random times", () => {
   test(
     `${kills} kills: every task whose add resolved ends exactly once`,
-    { timeout: 60_000 + kills * 1_500 },
+    { timeout: 120_000 + kills * 4_000 },
     async ({ stage, onTestFailed }) => {
       onTestFailed(() => {
         console.error(

@@ -133,7 +133,8 @@ describe.concurrent("while a server is silent:", () => {
 
   test.for(HALF_SENT)(
     "a transaction of a process %s when its machine was gone is ended after ten seconds, and holds nobody up for longer",
-    async ([, data, options], { onTestFinished }) => {
+    // Tests that run side by side poll with their own `expect`: the global one belongs to none of them.
+    async ([, data, options], { onTestFinished, expect }) => {
       const { url, open: openHere, client, schema } = await ground(onTestFinished);
       const near = await openHere();
       await near.queue("work").add(1);
@@ -169,7 +170,7 @@ describe.concurrent("while a server is silent:", () => {
 
   test.skipIf(why)(
     `PgBouncer that lends a connection for the whole session is as good as none${why ? `; it is not here: ${why}` : ""}`,
-    async ({ onTestFinished }) => {
+    async ({ onTestFinished, expect }) => {
       const url = await freshDatabase(onTestFinished);
       const pooled = await startPgBouncer(url, onTestFinished, { mode: "session", size: 20 });
       const [one, other] = [await open(pooled), await open(pooled)];
