@@ -1,5 +1,5 @@
 // Adds tasks until it is killed. Its next life continues where its log ends: it repeats adds without an answer with the
-// same key, and never repeats those without a key.
+// same key, and the last answered ones too, whose keys must lead to the same tasks. It never repeats those without a key.
 
 import { existsSync } from "node:fs";
 import type { AddOptions, QueuePolicyOptions } from "../../../src/index.ts";
@@ -15,7 +15,10 @@ const options = readOptions() as {
   seed: number;
   withoutKeys: boolean;
   policy: QueuePolicyOptions;
+  durability?: "relaxed";
 };
+const REPEATED = 20;
+
 interface Data {
   by: string;
   n: number;
@@ -26,9 +29,10 @@ type NewTask = { data: Data } & AddOptions;
 const random = new Random(options.seed);
 const done = existsSync(options.log) ? readLog(options.log) : [];
 const log = new StormLog(options.log);
-const dibs = await openSurely(options.file);
+const dibs = await openSurely(options.file, options.durability && { durability: options.durability });
 const queue = dibs.queue<Data>("work", options.policy);
 let last = done.reduce((most, entry) => ("n" in entry ? Math.max(most, entry.n) : most), 0);
+if (!options.withoutKeys) last = Math.max(0, last - REPEATED);
 say("ready");
 
 for (;;) {
@@ -72,7 +76,8 @@ function taskWithoutKey(n: number): NewTask {
 async function addSurely(batch: NewTask[]): Promise<{ id: string }[]> {
   for (;;) {
     try {
-      return await queue.addMany(batch);
+      const [{ data, ...addOptions }] = batch as [NewTask];
+      return batch.length === 1 ? [await queue.add(data, addOptions)] : await queue.addMany(batch);
     } catch (error) {
       const { code } = error as { code?: string };
       say("refused", { code, message: (error as Error).message });
