@@ -37,7 +37,7 @@ async function findWhy(): Promise<string | undefined> {
   try {
     const disk = await MortalDisk.make(folder);
     try {
-      await disk.cut();
+      await disk.cut(() => {});
       await disk.restore();
     } finally {
       await disk.remove();
@@ -93,8 +93,13 @@ export class MortalDisk {
     await run("sync", ["-f", this.path]);
   }
 
-  /** Then kill the processes that use it: no one may have it open when it is restored. */
-  async cut(): Promise<void> {
+  /**
+   * Kills the processes that use it first, without waiting for their end. At the moment of the cut, Linux answers some
+   * calls of fdatasync as if they had succeeded: of 200 cuts under four writers, 54 on Linux 6.18. A process that is
+   * killed does not get that answer.
+   */
+  async cut(kill: () => void): Promise<void> {
+    kill();
     await run("perl", ["-e", CUT, this.path]);
   }
 

@@ -11,8 +11,8 @@ import { expectFencesGrow, findLosses } from "./losses.ts";
 export interface Machine {
   /** Producers and workers run on it, and end with it. Otherwise they live on, and only their store is on it. */
   hasPrograms: boolean;
-  /** Cuts the power, and kills what the machine itself runs. */
-  cut(): Promise<void>;
+  /** Everything that runs on it ends, these programs too. */
+  cut(programs: Program[]): Promise<void>;
   /** The power is back: the store as the machine finds it. */
   inspect(): Promise<Dibs>;
   /** The machine runs again. */
@@ -25,7 +25,7 @@ export interface Aftermath {
 }
 
 /**
- * Three producers and four consumers share a store whose machine loses its power again and again. After each cut all that
+ * Two producers and three consumers share a store whose machine loses its power again and again. After each cut all that
  * was acknowledged must be there, and fences must not begin again. The seed says when each cut comes, and what the tasks
  * do. The timing of the machine it does not.
  */
@@ -49,8 +49,7 @@ export async function cutRepeatedly(
       await waitForWork(programs, logs, random);
     }
     for (const program of programs) checkRunning(program);
-    await machine.cut();
-    if (machine.hasPrograms) await Promise.all(programs.map((program) => program.kill()));
+    await machine.cut(machine.hasPrograms ? programs : []);
     const round = logs.readNew();
     rounds.push(round);
     const dibs = await machine.inspect();
@@ -68,13 +67,16 @@ export async function cutRepeatedly(
   return { entries: rounds.flat(), cutWhileStarting };
 }
 
+/** Fewer than in kill/storm.ts: after each cut all of them start at once. */
+const SOME = ROLES.filter(({ name }) => name !== "producer-2" && name !== "worker-3");
+
 function startAll(stage: Stage, random: Random): Program[] {
-  return ROLES.map((role) => startRole(stage, role, random.between(0, 2 ** 31), false));
+  return SOME.map((role) => startRole(stage, role, random.between(0, 2 ** 31), false));
 }
 
 /** Until the processes have logged so much, whatever time that takes: machines differ in speed. */
 async function waitForWork(programs: Program[], logs: Logs, random: Random): Promise<void> {
-  const more = random.between(1_000, 150_000);
+  const more = random.between(1_000, 60_000);
   const moment = random.between(0, 50);
   const enough = logs.bytes + more;
   await Promise.all(programs.map((program) => program.hears("ready")));

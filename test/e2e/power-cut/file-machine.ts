@@ -4,7 +4,9 @@ import Database from "better-sqlite3";
 import { expect } from "vitest";
 import { type Dibs, open } from "../../../src/index.ts";
 import type { MortalDisk } from "../harness/mortal-disk.ts";
+import type { Program } from "../harness/program.ts";
 import type { Stage } from "../harness/stage.ts";
+import { killRunning } from "../kill/roles.ts";
 import type { Machine } from "./cuts.ts";
 
 /** A store in a file. All processes that use it lose their power with the disk. */
@@ -21,8 +23,9 @@ export class FileMachine implements Machine {
     this.#disk = disk;
   }
 
-  async cut(): Promise<void> {
-    await this.#disk.cut();
+  async cut(programs: Program[]): Promise<void> {
+    await this.#disk.cut(() => programs.forEach((program) => program.signal("SIGKILL")));
+    await Promise.all(programs.map(killRunning));
   }
 
   /** Reads a copy: to close the store would tidy up what the next processes have to find. */

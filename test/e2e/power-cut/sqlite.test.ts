@@ -15,7 +15,7 @@ describe.skipIf(why)(
   () => {
     test(
       `${cuts} cuts: nothing that was acknowledged is lost, and no fence is given twice`,
-      { timeout: 60_000 + cuts * 10_000 },
+      { timeout: 120_000 + cuts * 20_000 },
       async ({ stage, onTestFailed }) => {
         onTestFailed(() => {
           console.error(
