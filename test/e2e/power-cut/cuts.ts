@@ -26,8 +26,8 @@ export interface Aftermath {
 
 /**
  * Two producers and three consumers share a store whose machine loses its power again and again. After each cut all that
- * was acknowledged must be there, and fences must not begin again. The seed says when each cut comes, and what the tasks
- * do. The timing of the machine it does not.
+ * was acknowledged must be there, and fences must not begin again. The seed decides when each cut comes and what the tasks
+ * do, but not the timing of the machine.
  */
 export async function cutRepeatedly(
   stage: Stage,

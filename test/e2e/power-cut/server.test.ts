@@ -1,4 +1,4 @@
-import { describe, expect } from "vitest";
+import { describe } from "vitest";
 import { MortalDisk, whyNoMortalDisk } from "../harness/mortal-disk.ts";
 import { type Stage, test } from "../harness/stage.ts";
 import { judge } from "../kill/verdict.ts";
