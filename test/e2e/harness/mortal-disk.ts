@@ -18,8 +18,15 @@ const MOUNT = ["-t", "ext4", "-o", "loop,noatime,commit=600"];
 const MAKE = ["-q", "-F", "-N", "16384", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"];
 /** EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH: from now on nothing reaches the disk, and every write fails. */
 const CUT = `open(my $disk, "<", $ARGV[0]) or die "$!\\n"; my $flag = pack("L", 2); ioctl($disk, 0x8004587d, $flag) or die "$!\\n";`;
-/** Waits until its standard input ends, however the process of the test ends. */
-const GUARD = `cat >/dev/null; if mountpoint -q "$0"; then umount -l "$0"; fi`;
+/**
+ * Waits until its standard input ends, however the process of the test ends. A PostgreSQL outlives that process if it is
+ * killed; its processes work in their data folder.
+ */
+const GUARD = `cat >/dev/null
+for each in /proc/[0-9]*; do
+  case "$(readlink "$each/cwd")" in "$0"/*) kill -9 "\${each#/proc/}";; esac
+done
+if mountpoint -q "$0"; then umount -l "$0"; fi`;
 const UNMOUNT_MS = 20_000;
 
 /** Why no such disk can be made here; undefined if one can. With CI set, it must be possible. */

@@ -42,7 +42,7 @@ class PostgresMachine implements Machine {
 describe.skipIf(why)(`a PostgreSQL whose machine loses its power${why ? `, not here: ${why}` : ""}`, () => {
   test(
     `${cuts} cuts of PostgreSQL's power: nothing that was acknowledged is lost, and no fence is given twice`,
-    { timeout: 120_000 + cuts * 20_000 },
+    { timeout: 120_000 + cuts * 40_000 },
     async ({ stage, onTestFailed }) => {
       onTestFailed(() => {
         console.error(
