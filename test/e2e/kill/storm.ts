@@ -28,7 +28,7 @@ export async function storm(
   const cut = new Set<number>();
   const isOver = (): boolean => aftermath.kills >= kills && cut.size >= LOST_WORK && isEnough();
   const aftermath: Aftermath = { kills: 0, killedWhileStarting: 0, frozen: 0, entries: [] };
-  const disturbed = disturb && disturbUntil(isOver, disturb, new Random(seed + 7));
+  const disturbed = disturb && disturbUntil(isOver, () => begunIn(stage), disturb, new Random(seed + 7));
   // All at once, on a store that does not exist yet.
   await Promise.all([
     disturbed,
@@ -61,14 +61,26 @@ function unsettledBy(stage: Stage, { name }: Role, { pid }: Program): number[] {
   return [...begun];
 }
 
-/** What happens to all of them at once, such as the end of their server. */
+/** How many claims the consumers have begun, in all their lives. */
+function begunIn(stage: Stage): number {
+  const entries = ROLES.flatMap(({ name }) => logOf(stage, name));
+  return entries.filter(({ kind }) => kind === "began").length;
+}
+
+/**
+ * What happens to all of them at once, such as the end of their server. On a busy machine a process may need longer to
+ * connect and claim than the pause, and none would ever hold a claim: so a claim begins between two disturbances.
+ */
 async function disturbUntil(
   isOver: () => boolean,
+  begun: () => number,
   disturb: (random: Random) => Promise<void>,
   random: Random,
 ): Promise<void> {
   while (!isOver()) {
+    const before = begun();
     await pause(random.between(300, 1_500));
+    while (begun() === before && !isOver()) await pause(50);
     await disturb(random);
   }
 }
