@@ -6,6 +6,8 @@ import { show } from "../core/errors/show.ts";
 import type { Headers, NewTask } from "../core/task/task.ts";
 import { parseUnique, type UniqueOptions } from "../core/task/unique.ts";
 
+// What users pass to `add`, and its check. Queues, pipelines and schedules parse theirs here.
+
 export interface AddOptions {
   /** Higher first; -1000 to 1000, default 0. */
   priority?: number | undefined;

@@ -40,6 +40,8 @@ import { Topic } from "./topic.ts";
 import { checkTopicDefinition, type TopicDefinition, type TopicOptions } from "./topic-definition.ts";
 import { TaskHandle } from "./task-handle.ts";
 
+// The object that users hold: it makes the handles of queues, topics, pipelines, workers and pools.
+
 export interface WorkerSummary extends Omit<WorkerRecord, "joinedAt"> {
   joinedAt: Date;
 }

@@ -17,6 +17,8 @@ import { Metrics } from "../metrics/metrics.ts";
 import { Dibs } from "./dibs.ts";
 import { tracePort } from "./trace.ts";
 
+// `open()`: chooses the engine or the client by the address. The only file of the API that imports them.
+
 export interface OpenOptions {
   /**
    * "full" (default): a task that `add` has returned survives a power cut. "relaxed": it survives a crash of the

@@ -56,6 +56,8 @@ import type {
 } from "./pipeline-types.ts";
 import { AddedRun, RunHandle, type RunInfo, runInfo } from "./run-handle.ts";
 
+// The handle of a pipeline: `dibs.pipeline()` creates it, users define its stages and add inputs.
+
 interface DefinedStage extends Stage {
   costOf: ((input: unknown) => number) | undefined;
   handler: Handler<never>;

@@ -5,6 +5,8 @@ import { checkNames, checkObject } from "../core/input/options.ts";
 import { checkTopic } from "../core/topic/topic.ts";
 import { splitOptions } from "./definition.ts";
 
+// `defineTopic()`: a topic's types and schema in a module that publishers and subscribers import.
+
 export interface TopicOptions {
   /** Any Standard Schema validator (zod, valibot, arktype…): bad data is refused at `publish`. */
   schema?: StandardSchemaV1 | undefined;

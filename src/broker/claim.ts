@@ -7,6 +7,8 @@ import { checkQueueName } from "../core/queue/queue-name.ts";
 import type { Context } from "./context.ts";
 import type { WaitingLine } from "./waiting-line.ts";
 
+// The verb `claim`: checks the request, waits for tasks (waiting-line.ts), and remembers the policies of their queues.
+
 export async function claim(context: Context, line: WaitingLine, call: ClaimCall): Promise<ClaimResult> {
   checkCall(call);
   call.signal?.throwIfAborted();

@@ -8,6 +8,8 @@ import { END_STATES, type TaskEnd, type TaskState } from "../core/task/task.ts";
 import type { Verbs } from "../engine/engine.ts";
 import { checkTaskId } from "./check.ts";
 
+// The verb `end`, which waits for the end of a task or a run. `task.result()` and the results of runs call it.
+
 const PAGE = 1_000;
 
 interface Waiter {

@@ -10,6 +10,8 @@ import type { Notice } from "../engine/hint.ts";
 import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 
+// The verbs of workers' sessions (join, reconcile, rejoin, retire, leave, workers), and the notices about their claims.
+
 const checkSession = (session: unknown): unknown =>
   checkNumber(session, "session", 0, Number.MAX_SAFE_INTEGER);
 

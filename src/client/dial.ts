@@ -4,6 +4,8 @@ import { DibsError, type ErrorData, errorFrom, isDibsError } from "../core/error
 import { decode, encode } from "../protocol/codec.ts";
 import { type Hello, PATH, type Refusal, VERSION, type Welcome } from "../protocol/messages.ts";
 
+// Opens a WebSocket to a server and says hello. `link.ts` calls it for the first connection and each reconnection.
+
 export interface Address {
   /** ws: or wss:, with the path. */
   url: string;

@@ -7,6 +7,9 @@ import type { Welcome } from "../protocol/messages.ts";
 import { isFrame, Stream } from "../protocol/stream.ts";
 import { type Address, dial, type Dialled } from "./dial.ts";
 
+// The connection of a client: reconnects, resumes the session, and sends unacknowledged items again. `calls.ts` uses
+// it.
+
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 /** Intervals without a message from the server, after which the connection counts as dead. */

@@ -14,6 +14,8 @@ import { Link } from "./link.ts";
 import { type Rejoined, Sessions } from "./sessions.ts";
 import { outcomeOfResent } from "./settle-again.ts";
 
+// `openRemote()`: the port to a server. `open()` calls it for addresses of servers.
+
 export interface RemoteOptions {
   /** http:, https:, ws: or wss: */
   url: string;

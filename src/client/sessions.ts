@@ -3,6 +3,8 @@ import { DEFAULT_POLICY } from "../core/queue/policy.ts";
 import type { ClaimNotice } from "../core/task/claim-call.ts";
 import type { ClaimRef } from "../core/task/task.ts";
 
+// The sessions of this client's workers. After the server has restarted, they join again with the claims they hold.
+
 interface Session {
   /** The session's current number in the store. The worker keeps using the number that it got first. */
   current: number;

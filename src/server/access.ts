@@ -3,6 +3,9 @@ import { UnknownToken } from "../doors/http/problem.ts";
 import { EVERYTHING, Grant } from "./scopes.ts";
 import type { TokenRecord, Tokens } from "./tokens.ts";
 
+// Decides who may connect. The server and its AMQP door ask it for each connection, and again after tokens have
+// changed.
+
 export interface Entry {
   /** Only this owner may resume its sessions. */
   owner: string;

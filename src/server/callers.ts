@@ -3,6 +3,8 @@ import { isIP } from "node:net";
 import { DibsError, invalid } from "../core/errors/errors.ts";
 import { show } from "../core/errors/show.ts";
 
+// Which web pages and host names may call the server: the defence against DNS rebinding and foreign origins.
+
 export interface CallerRules {
   /** Names by which this server may be called, besides localhost, addresses and the name that it listens on. */
   allowHosts: readonly string[];

@@ -2,6 +2,8 @@ import type { IncomingMessage } from "node:http";
 import type { Server as NetServer, Socket } from "node:net";
 import { startTimer } from "../core/time/clock.ts";
 
+// The limit on TCP connections, and the reset of stalled ones. The server creates it for each address.
+
 export interface ConnectionLimits {
   /** Most connections at once. */
   max: number;

@@ -38,6 +38,8 @@ import { Probes } from "./probes.ts";
 import type { Grant } from "./scopes.ts";
 import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
 
+// `Server`: the listening address with its doors, probes and limits. `server/serve.ts` starts it.
+
 const DEFAULT_CONNECTIONS = 20_000;
 /** Defaults of the times above. */
 const HEADERS_MS = 10_000;

@@ -5,6 +5,8 @@ import type { Logger } from "../core/process/logger.ts";
 import type { ClaimNotice } from "../core/task/claim-call.ts";
 import type { Port } from "../core/port.ts";
 
+// A worker's membership in the store: joins, joins again, leaves. `worker.ts` creates it, `claimer.ts` claims with it.
+
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 const LEAVE_PATIENCE_MS = 5_000;

@@ -7,6 +7,8 @@ import { requireQueue, type StoreFlags, useStore, withStore } from "../store.ts"
 import { printTable } from "../table.ts";
 import { duration } from "../values.ts";
 
+// `dibs advise`: reads the figures of a queue and prints what `pools/advise.ts` says about them.
+
 interface Flags extends StoreFlags {
   targetWait: number;
 }

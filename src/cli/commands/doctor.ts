@@ -9,6 +9,8 @@ import { EXIT } from "../exit.ts";
 import { type Colour, paint, printJson, say } from "../output.ts";
 import { addressOf, type StoreFlags, useStore, withStore } from "../store.ts";
 
+// `dibs doctor`: runs the checks of `cli/doctor`, prints them, and exits with 1 if one finds a problem.
+
 export function doctorCommand(): Command {
   return withStore(new Command("doctor")).action(run);
 }

@@ -5,6 +5,8 @@ import { exportRecords } from "../../transfer/move.ts";
 import { say, write } from "../output.ts";
 import { addressOf, checkNotClosed, describe, watch, withTransfer } from "../transfer.ts";
 
+// `dibs export`: writes a store to standard output as JSON lines (docs/reference/export-format.md).
+
 interface Flags {
   url?: string;
   schema?: string;

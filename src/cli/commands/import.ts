@@ -4,6 +4,8 @@ import { importRecords } from "../../transfer/run.ts";
 import { say } from "../output.ts";
 import { addressOf, describe, readRecords, watch, withTransfer } from "../transfer.ts";
 
+// `dibs import`: reads such lines from standard input into an empty store.
+
 interface Flags {
   url?: string;
   schema?: string;

@@ -9,6 +9,8 @@ import { count } from "../human.ts";
 import { say } from "../output.ts";
 import { describe, watch, withTransfer } from "../transfer.ts";
 
+// `dibs move`: moves a store with `transfer/move.ts`, shows the progress, and continues or cancels an interrupted move.
+
 interface Flags {
   wait?: boolean;
   cancel?: boolean;

@@ -14,6 +14,8 @@ import { policyFrom, withPolicy } from "../policy-flags.ts";
 import { addressOf, openToWork, type StoreFlags, withStore } from "../store.ts";
 import { duration } from "../values.ts";
 
+// `dibs pool`: starts one pool from its flags, or several from a file, and runs them until it is stopped.
+
 interface Flags extends StoreFlags, PoolPolicyOptions {
   name?: string;
   programs?: boolean;

@@ -9,6 +9,8 @@ import { type StoreFlags, useStore, withStore } from "../store.ts";
 import { type Column, printTable } from "../table.ts";
 import { numberBetween } from "../values.ts";
 
+// `dibs pools`: lists the pools of the store, or the last decisions of one.
+
 interface Flags extends StoreFlags {
   limit: number;
 }

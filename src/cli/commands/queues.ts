@@ -6,6 +6,8 @@ import { printJson, say } from "../output.ts";
 import { addressOf, type StoreFlags, useStore, withStore } from "../store.ts";
 import { type Column, printTable } from "../table.ts";
 
+// `dibs queues`: a table of all queues. `dibs queue` and `dibs top` use its text for queues that are held back.
+
 export function queuesCommand(): Command {
   return withStore(new Command("queues")).action(run);
 }

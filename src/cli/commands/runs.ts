@@ -11,6 +11,8 @@ import { type StoreFlags, useStore, withStore } from "../store.ts";
 import { type Column, printTable } from "../table.ts";
 import { wholeNumber, withPages } from "../values.ts";
 
+// `dibs runs`: lists the runs of a pipeline. `dibs run` uses its colours.
+
 export function runsCommand(): Command {
   return withStore(
     withPages(

@@ -15,6 +15,8 @@ import { type StoreFlags, withStore } from "../store.ts";
 import { type Column, printTable } from "../table.ts";
 import { choiceOption, duration, wholeNumber } from "../values.ts";
 
+// `dibs simulate`: compares policies of a pool in virtual time, under an invented or a recorded load.
+
 interface Flags extends StoreFlags, PoolPolicyOptions {
   load?: "constant" | "square" | "daily" | "burst";
   rate?: number;

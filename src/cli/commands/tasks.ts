@@ -7,6 +7,8 @@ import { printTable } from "../table.ts";
 import { TASK_COLUMNS } from "../task-lines.ts";
 import { choiceOption, duration, nameAndValue, withPages } from "../values.ts";
 
+// `dibs tasks`: lists the tasks of a queue that match the flags, page by page.
+
 interface Flags extends StoreFlags {
   state?: TaskState[];
   olderThan?: number;

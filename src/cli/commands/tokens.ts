@@ -9,6 +9,8 @@ import { show } from "../../core/errors/show.ts";
 import { addressOf } from "../store.ts";
 import { printTable } from "../table.ts";
 
+// `dibs tokens`: adds, lists and revokes the tokens of a server, in its file.
+
 interface Flags {
   url?: string;
   tokens?: string;

@@ -13,6 +13,8 @@ import { type Snapshot, takeSnapshot } from "../top/snapshot.ts";
 import { draw, QUEUE_COLUMNS, type View, WORKER_COLUMNS, workerRows } from "../top/view.ts";
 import { duration } from "../values.ts";
 
+// `dibs top`: shows the figures of a store on the terminal until it is stopped; without a terminal, prints them once.
+
 interface Flags extends StoreFlags {
   interval: number;
 }

@@ -2,6 +2,8 @@ import { DibsError, type ErrorCode } from "../errors/errors.ts";
 import type { ChildEnd } from "./children.ts";
 import type { EndState } from "../task/task.ts";
 
+// What `waitForChildren` throws in a parent's handler if a child ended without success.
+
 const CODES: Record<Exclude<EndState, "done">, ErrorCode> = {
   dead: "TASK_DEAD",
   cancelled: "TASK_CANCELLED",

@@ -1,6 +1,8 @@
 import { DibsError } from "../errors/errors.ts";
 import type { Body, Step } from "../task/task.ts";
 
+// The sizes above which input is refused. Broker and doors check them before a store is asked.
+
 export const LIMITS = {
   /** Tasks in one addMany, and in one claim. */
   addBatch: 10_000,

@@ -9,6 +9,8 @@ import { Deliveries } from "./deliveries.ts";
 import { Publisher } from "./publisher.ts";
 import type { Message } from "./message.ts";
 
+// One AMQP channel: calls the handler of each method in order, and has the channel's consumers and publisher.
+
 export type Handler<Name extends MethodName> = (
   channel: Channel,
   args: Args<Name>,

@@ -16,6 +16,8 @@ import { type Frame, FrameReader } from "./wire/frames.ts";
 import { type Args, METHODS, type Method, type MethodName } from "./wire/methods.ts";
 import { writeTable } from "./wire/table.ts";
 
+// One AMQP connection: handshake, heartbeats, and the frames of its channels. The door creates it for each socket.
+
 const GREETING = Buffer.from([0x41, 0x4d, 0x51, 0x50, 0, 0, 9, 1]);
 export const FRAME_MAX = 131_072;
 const CHANNEL_MAX = 2_047;

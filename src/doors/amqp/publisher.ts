@@ -16,6 +16,8 @@ import type { Args } from "./wire/methods.ts";
 import { type Properties, readProperties, replaceProperties, shortstr } from "./wire/properties.ts";
 import { fieldOf, longstrTable, textOf } from "./wire/table.ts";
 
+// Turns the messages that a client publishes on a channel into tasks, and confirms them after the commit.
+
 interface Published {
   message: Message;
   read: Properties;

@@ -8,6 +8,8 @@ import { NotFound } from "./problem.ts";
 import { inQueue, next, pageQuery, pattern, policy, state, task, wholeNumber } from "./schemas.ts";
 import { shownTask } from "./tasks.ts";
 
+// The paths that the dashboard's page reads. Each calls the caller's desk (`dashboard/desk.ts`).
+
 const DAY_MS = 86_400_000;
 const ACTIONS = ["redrive", "discard", "cancel", "retry"] as const satisfies BulkAction[];
 

@@ -12,6 +12,8 @@ import { CLOSE, type Hello, type Refusal, VERSION, type Welcome } from "../../pr
 import { closeFailed } from "./close-failed.ts";
 import { Session } from "./session.ts";
 
+// The native protocol's server side: admits clients, and creates or resumes their sessions. The server creates it.
+
 export interface NativeOptions {
   clock: Clock;
   logger: Logger;

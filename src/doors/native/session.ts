@@ -13,6 +13,8 @@ import { Calls } from "./calls.ts";
 import { closeFailed } from "./close-failed.ts";
 import { Listeners } from "./listeners.ts";
 
+// One client of the native protocol: it outlives its connection, so that a client can resume after a cut.
+
 export interface SessionOptions {
   port: Port;
   clock: Clock;
