@@ -11,9 +11,9 @@ import { parseUnique, type UniqueOptions } from "../core/task/unique.ts";
 export interface AddOptions {
   /** Higher first; -1000 to 1000, default 0. */
   priority?: number | undefined;
-  /** Not before this long from now. */
+  /** The task does not start before this time has passed. */
   delay?: Duration | undefined;
-  /** Not before this time; instead of `delay`. */
+  /** The task does not start before this time; instead of `delay`. */
   runAt?: Date | undefined;
   /** Tasks of a queue with the same key run in order, one at a time. */
   groupKey?: string | undefined;
@@ -58,7 +58,7 @@ export function checkManyOptions(options: AddManyOptions): void {
   checkNames(options, ["tx"], "addMany");
 }
 
-/** Refuses `tx` where the batch, or the ack, has the transaction. */
+/** Refuses `tx` for a task that shares the transaction of its batch or of the ack. */
 export function refuseTx(options: AddOptions | undefined, instead: string): void {
   if (options?.tx === undefined) return;
   throw invalid(`tx cannot be given here: ${instead}.`);
@@ -83,7 +83,7 @@ const NAMES = [
 ] as const satisfies (keyof AddOptions)[];
 
 /**
- * `now` is the caller's calendar. Only the difference is sent to the store, so an error of that calendar cancels out.
+ * `now` is the caller's wall clock. Only the difference is sent to the store, so an error of that clock cancels out.
  */
 export function parseAddOptions(
   options: AddOptions,

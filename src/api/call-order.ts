@@ -5,7 +5,7 @@
 export class CallOrder {
   #last: Promise<unknown> | undefined;
 
-  /** An earlier call has not ended. */
+  /** Whether an earlier call is still in progress. */
   get isBusy(): boolean {
     return this.#last !== undefined;
   }

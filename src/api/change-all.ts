@@ -13,7 +13,7 @@ import { parseUpdate, type UpdateOptions } from "./task-handle.ts";
 export interface MatchOptions {
   /** The task that has this key now: at most one. */
   idempotencyKey?: string | undefined;
-  /** The same, for a key of `unique`. */
+  /** The task that has this key of `unique` now: at most one. */
   uniqueKey?: string | undefined;
   groupKey?: string | undefined;
   /** All of these headers, with these values. */
@@ -22,7 +22,7 @@ export interface MatchOptions {
 
 export const MATCH_NAMES = ["idempotencyKey", "uniqueKey", "groupKey", "headers"] as const;
 
-/** Undefined if nothing is searched for. */
+/** The search that the options describe; undefined if they describe none. */
 export function parseMatch(options: MatchOptions): TaskMatch | undefined {
   const given = MATCH_NAMES.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]]));
   return given.length === 0 ? undefined : (Object.fromEntries(given) as TaskMatch);
@@ -38,8 +38,8 @@ export function checkState(state: TaskState): TaskState {
 
 export interface ChangeAllOptions extends MatchOptions {
   /**
-   * In these states. Default: for `"cancel"` all that have not ended, for `"promote"` scheduled, for an update ready,
-   * waiting and scheduled. `"runAgain"` needs it.
+   * Only tasks in these states. Default: for `"cancel"` all that have not ended, for `"promote"` scheduled, for an
+   * update ready, waiting and scheduled. `"runAgain"` requires it.
    */
   state?: TaskState | TaskState[] | undefined;
   /** At most this many are changed. */

@@ -45,7 +45,7 @@ export function defineQueue(name: string, options: QueueOptions = {}): QueueDefi
   return Object.freeze({ name, options });
 }
 
-/** Accepts only what `defineQueue` made: a policy written next to the name would be ignored. */
+/** Accepts only what `defineQueue` returned: a policy in another object with a name would be ignored. */
 export function checkDefinition(definition: object): asserts definition is QueueDefinition {
   checkNames(definition, ["name", "options", "types"], "definition");
 }

@@ -137,10 +137,7 @@ export class Dibs implements Owner, AsyncDisposable {
     return subscriptions.map((each) => ({ ...each, createdAt: new Date(each.createdAt) }));
   }
 
-  /**
-   * Stages that follow each other: `.stage(name, handler)` defines one, `.add(input)` begins a run, `.work()` starts
-   * workers.
-   */
+  /** A pipeline: `.stage(name, handler)` defines a stage, `.add(input)` begins a run, `.work()` starts workers. */
   pipeline<In = unknown>(name: string): Pipeline<In> {
     return new Pipeline<In>(this, this.#logger, name);
   }
@@ -178,7 +175,7 @@ export class Dibs implements Owner, AsyncDisposable {
   }
 
   /**
-   * Keeps the right number of workers for its queues: starts and ends processes as the load needs it. Of all processes
+   * Keeps the right number of workers for its queues: starts and ends processes as the load requires. Of all processes
    * with a pool of this name, one runs it and the others wait.
    */
   pool(options: PoolOptions): Pool {

@@ -26,8 +26,8 @@ export interface OpenOptions {
    */
   durability?: "full" | "relaxed" | undefined;
   /**
-   * Gets what no caller gets: a task is dead or keeps failing, a worker cannot reach the store, background work failed.
-   * Default: a line each on standard error.
+   * Gets the messages that no call returns: a task is dead or keeps failing, a worker cannot reach the store,
+   * background work failed. Default: one line per message on standard error.
    */
   logger?: Logger | undefined;
   /** How often to poll the store for what no notification reported; default 2 s. */
@@ -42,8 +42,8 @@ export interface OpenOptions {
    */
   listen?: boolean | undefined;
   /**
-   * PostgreSQL: returns the current password. Called for every connection, so that it may be a token which expires, as
-   * cloud databases have them. Replaces the password of the address or pool.
+   * PostgreSQL: returns the current password. Called for every connection, so that it may be a token that expires, as
+   * in cloud databases. Replaces the password of the address or pool.
    */
   password?: (() => string | Promise<string>) | undefined;
   /** A dibs server: the token of this client; default DIBS_TOKEN. */
@@ -53,9 +53,9 @@ export interface OpenOptions {
 }
 
 /**
- * Opens a store: a file (`"work.db"`), a PostgreSQL database (`"postgres://user@host/database"`) for many machines, a dibs
- * server (`"http://127.0.0.1:7411"`), or `":memory:"` for tests. Without an address: DIBS_URL, or ./dibs.db. A `pg.Pool`
- * stands for the address of its database: dibs connects as it does, with connections of its own.
+ * Opens a store: a file (`"work.db"`), a PostgreSQL database (`"postgres://user@host/database"`) for many machines, a
+ * dibs server (`"http://127.0.0.1:7411"`), or `":memory:"` for tests. Without an address: DIBS_URL, or ./dibs.db. Of a
+ * `pg.Pool`, dibs takes the address and the options, and opens connections of its own.
  */
 export async function open(url?: string | PostgresPool, options: OpenOptions = {}): Promise<Dibs> {
   checkCount(arguments, "open(url, options)");
@@ -79,7 +79,7 @@ export async function openBriefly(address: string, options: OpenOptions): Promis
   return new Dibs(await openPort(address, { ...options, ...listen, logger }, { isBrief: true }), logger);
 }
 
-/** What only dibs itself sets. */
+/** Options that only dibs itself sets. */
 interface Internal {
   measure?: ((measured: Measured) => void) | undefined;
   isBrief?: boolean;

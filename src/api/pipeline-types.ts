@@ -26,7 +26,10 @@ export interface JoinOptions extends QueueOptions, Omit<WorkOptions, "order" | "
   cost?: number | undefined;
 }
 
-/** As for a task. Priority and headers are passed on in the run; the other options apply to its first task. */
+/**
+ * The options of a run are those of a task. Priority and headers are passed on in the run; the other options apply to
+ * its first task.
+ */
 export type RunOptions = AddOptions;
 
 export interface PipelineWorkOptions<Name extends string = string> {
@@ -99,7 +102,7 @@ export type EndsWith<Ends extends string, Order, Last extends string, Name exten
       Order extends string ? Order : Order extends readonly (infer Each extends string)[] ? Each : Last
     >
   | Name;
-/** A name that is built at run time, in a loop for example, tells the types nothing. */
+/** A name that is only known at run time, for example built in a loop, says nothing to the types. */
 export type IsKnown<Name extends string> = {} extends Record<Name, 1> ? false : true;
 export type Adding<Stages extends StageTypes, Name extends string, Types extends StageTypes[string]> =
   IsKnown<Name> extends true ? Stages & Record<Name, Types> : Stages;

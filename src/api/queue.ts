@@ -104,7 +104,10 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     return this.#declaration.send();
   }
 
-  /** @internal As declare(), for other ways to add. Without a policy, the first task creates the queue. */
+  /**
+   * @internal Sends the policy as declare() does, for other ways to add. Without a policy, the first task creates the
+   * queue.
+   */
   declareIfNeeded(): Promise<void> {
     return this.#declaration.sendIfNeeded();
   }
@@ -219,11 +222,12 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     const verify = verifierOf(this.#port, decide, steps === "keep");
     const queue = {
       name: verificationQueue(this.name),
-      // Declared at this moment, so that the next added task is verified.
+      // Declare without an await, so that the next task that is added is verified.
       declare: async () => {
         const { policy } = this.#options;
         const verified = { verified: true };
-        // A new queue gets both in one call: a caller that may only create could not add the second.
+        // A new queue gets both declarations in one call: a caller that may only create queues could not send the
+        // second one.
         const created = this.#port.declare(this.name, { ...policy, ...verified }, { create: true });
         // A normal declaration: it does not override an operator who has ended verification since.
         const declared = policy.verified === true ? created : this.#port.declare(this.name, verified);
@@ -318,8 +322,8 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
 
   /**
    * Cancels, promotes, changes or runs again every task that matches, in batches of 200. Tasks that are added after it
-   * began are left alone. Resolves with how many were changed, and how many were not, because they moved meanwhile or
-   * were that way already.
+   * began are left alone. Resolves with how many were changed, and how many were not, because their state changed
+   * meanwhile or they already had the requested values.
    */
   async changeAll(change: AllChange, options: ChangeAllOptions = {}): Promise<BulkProgress> {
     const { encodeData: encode } = this.#options;

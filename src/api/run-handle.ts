@@ -41,7 +41,7 @@ export class RunHandle<Result = unknown> {
 
   /**
    * Sends a signal to every task of the run that waits for it with `task.waitFor(name)`, now or later. Resolves with
-   * whether it was stored. It is not if the run has ended or already received a signal of that name.
+   * whether it was stored. It is not stored if the run has ended or already received a signal of that name.
    */
   async signal(name: string, data?: unknown): Promise<boolean> {
     const value = data === undefined ? null : encodeJson(data, "the signal's data");

@@ -43,7 +43,7 @@ export type ScheduleTimes = (
   missed?: Missed | undefined;
   /** No firing after this time. */
   until?: Date | undefined;
-  /** Ends after this many tasks. Those of fire() do not count. */
+  /** Ends after this many tasks. Tasks of fire() do not count. */
   limit?: number | undefined;
   /** Each task is due up to this long after its planned time, at random, so that many schedules do not start at once. */
   jitter?: Duration | undefined;
@@ -113,7 +113,7 @@ export class Schedule {
     return this.#order.run(async () => {
       const task = (await queue.prepare(data, options)) as ScheduledTask;
       const definition: ScheduleDefinition = { ...timing, task };
-      // At the same moment, so that the queue has its policy before the first task.
+      // Send both without an await between them, so that the queue has its policy before the first task.
       const [, stored] = await Promise.all([
         queue.declareIfNeeded(),
         this.#port.schedule(this.name, definition),
@@ -134,7 +134,7 @@ export class Schedule {
     return describe(found);
   }
 
-  /** Nothing fires until it is resumed, and nothing of that counts as missed. */
+  /** The schedule does not fire until it is resumed. Firing times in between do not count as missed. */
   async pause(): Promise<void> {
     await this.#inOrder(() => this.#port.pauseSchedule(this.name, true));
   }
@@ -148,7 +148,7 @@ export class Schedule {
     return new AddedTaskHandle(this.#port, await this.#inOrder(() => this.#port.fireSchedule(this.name)));
   }
 
-  /** Resolves with whether there was one. Tasks that it has added stay. */
+  /** Resolves with whether the schedule existed. The tasks that it has added stay. */
   async delete(): Promise<boolean> {
     return this.#inOrder(() => this.#port.unschedule(this.name));
   }

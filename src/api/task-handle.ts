@@ -35,9 +35,9 @@ export function parseWait(options: WaitOptions): {
 /** What to change of a task. Fields that are not given stay. */
 export interface UpdateOptions {
   priority?: number | undefined;
-  /** Due this long from now; 0: now. */
+  /** The task is due after this time; 0: now. */
   delay?: Duration | undefined;
-  /** Due at this time; instead of `delay`. */
+  /** The task is due at this time; instead of `delay`. */
   runAt?: Date | undefined;
   /** A handle that `queue.add()` returned checks it with the queue's schema. */
   data?: unknown;
@@ -97,7 +97,8 @@ export class TaskHandle<Result = unknown> {
 
   /**
    * Sends a signal to a task that waits for it with `task.waitFor(name)`, now or later. Resolves with whether it was
-   * stored. It is not if the task has ended, has already received a signal of that name, or has stopped waiting for it.
+   * stored. It is not stored if the task has ended, has already received a signal of that name, or has stopped waiting
+   * for it.
    */
   async signal(name: string, data?: unknown): Promise<boolean> {
     return this.#port.signal(
@@ -108,8 +109,8 @@ export class TaskHandle<Result = unknown> {
   }
 
   /**
-   * Ends the task if it waits. If it runs, asks its worker to stop, and the task ends cancelled whatever its handler
-   * answers.
+   * Ends the task at once if no worker has it. If a worker has it, asks the worker to stop; the task then ends
+   * cancelled, whatever its handler returns.
    */
   async cancel(): Promise<TaskState> {
     return this.#port.cancel(this.id);
@@ -117,7 +118,7 @@ export class TaskHandle<Result = unknown> {
 
   /**
    * Changes the priority, due time or data of a task that no worker has started, or that waits for another attempt.
-   * Throws WRONG_STATE if a worker has it, if it is parked or verifying, or has ended. Resolves with its state.
+   * Throws WRONG_STATE if the task is claimed, parked or verifying, or has ended. Resolves with its state.
    */
   async update(options: UpdateOptions): Promise<TaskState> {
     const change = await this.#updateFrom(options);
@@ -129,7 +130,7 @@ export class TaskHandle<Result = unknown> {
     return { ...rest, ...(data !== undefined && { data: await this.#encode(data) }) };
   }
 
-  /** Makes a scheduled task ready now. Nothing happens if it is already. Throws WRONG_STATE as `update` does. */
+  /** Makes a scheduled task ready now. Does nothing if the task is ready. Throws WRONG_STATE as `update` does. */
   async promote(): Promise<TaskState> {
     return (await this.#port.change(this.id, { kind: "promote" })).state;
   }
@@ -278,7 +279,7 @@ function resultOf(end: TaskEnd): unknown {
   }
 }
 
-/** As resultOf, for a run: its errors name the run. */
+/** Like resultOf, but for a run: its errors name the run. */
 export function runResultOf(end: TaskEnd): unknown {
   try {
     return resultOf(end);

@@ -9,7 +9,7 @@ import type { TaskInfo } from "./task-handle.ts";
 /** What `queue.tasks()` takes and returns. */
 
 export interface TasksOptions extends MatchOptions {
-  /** All states, if something is searched for. */
+  /** Default: all states, if the options contain a search. */
   state?: TaskState | undefined;
   after?: string | undefined;
   limit?: number | undefined;
@@ -23,7 +23,7 @@ export interface TasksPage {
   searched?: number;
 }
 
-/** As the port takes it. */
+/** The query as the port expects it. */
 export function parseTasksOptions(options: TasksOptions): Omit<ListQuery, "queue"> {
   checkObject(options, "The options of tasks");
   checkNames(options, ["state", "after", "limit", "payloads", ...MATCH_NAMES], "tasks");

@@ -35,7 +35,7 @@ export function defineTopic(topic: string, options: TopicOptions = {}): TopicDef
   return Object.freeze({ topic, options });
 }
 
-/** Accepts only what `defineTopic` made. */
+/** Accepts only what `defineTopic` returned. */
 export function checkTopicDefinition(definition: object): asserts definition is TopicDefinition {
   checkNames(definition, ["topic", "options", "types"], "definition");
 }

@@ -22,7 +22,7 @@ import { checkTopicOptions, type TopicOptions } from "./topic-definition.ts";
 import { carryTrace } from "./trace.ts";
 import { CallOrder } from "./call-order.ts";
 
-/** As for `add`. They apply in every group separately. */
+/** The options of `add`. They apply in every group separately. */
 export type PublishOptions = Omit<AddOptions, "unique">;
 
 /** What a publish reached. */

@@ -19,14 +19,14 @@ export function add(context: Context, given: NewTask[], within?: TransactionOpti
   return added;
 }
 
-/** The same array if no task is unique, as most are not. */
+/** Returns the given array if it has no unique task, which is the usual case. */
 export function withStoredKeys<Add extends Addition>(adds: Add[]): Add[] {
   return adds.some((add) => "unique" in add) ? adds.map(withStoredKey) : adds;
 }
 
 /**
- * Wakes the housekeeper when these are due. A queue's own ttl is left to the slow poll: no caller waits for a task to
- * expire.
+ * Wakes the housekeeper when these tasks are due or expire. It is not woken for the ttl of a queue's policy: the slow
+ * poll finds those tasks, and no caller waits for a task to expire.
  */
 export function expectTasks(context: Context, tasks: Addition[]): void {
   for (const { delay, ttl } of tasks) {

@@ -9,7 +9,7 @@ import { checkBody } from "../core/task/additions.ts";
 import { checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** Changes a task that no worker has, or runs one again that has ended. */
+/** Changes a task that is not claimed, or runs an ended task again. */
 export async function change(context: Context, id: string, wanted: TaskChange): Promise<ChangeOutcome> {
   const op = { verb: "change", id: checkTaskId(id), change: checkWanted(wanted) } as const;
   if (wanted.kind === "update" && wanted.delay) context.housekeeper.expect(wanted.delay);

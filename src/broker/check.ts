@@ -75,7 +75,7 @@ export function checkPatternKey(by: unknown): PatternKey {
   throw invalid(`Patterns are by "fingerprint", "worker" or "header:" and a name; got ${show(by)}.`);
 }
 
-/** Errors can have any size: what is stored of them is bounded. */
+/** Errors can have any size, so what the ledger stores of them is cut. */
 export function clipError(error: TaskError): TaskError {
   checkObject(error, "An error");
   const { stack } = error as { stack?: unknown };

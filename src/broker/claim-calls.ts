@@ -8,7 +8,7 @@ import type { Body, ClaimRef } from "../core/task/task.ts";
 import { checkClaim, checkStepValue } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** What a holder may do with its claim before it settles it. */
+/** The verbs of a holder before it settles its claim: extend, progress and step. */
 
 export async function extend(context: Context, claim: ClaimRef, lease: number): Promise<ClaimStatus> {
   const held = checkClaim(claim);

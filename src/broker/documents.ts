@@ -8,11 +8,11 @@ import type { StoredDocument } from "../engine/documents.ts";
 import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** Documents: those that schedules and pipelines are stored as, for schedules.ts and runs.ts, and those of doors. */
+/** Reads and writes documents: schedules and pipelines for schedules.ts and runs.ts, and the documents of doors. */
 
 const LONGEST_NAME = 1_024;
 
-/** A door may not reach the documents of others: they are checked where they are written. */
+/** A door may not write other kinds: the checks of schedules, pipelines and pools would not see its values. */
 function checkKind(kind: DoorKind): DoorKind {
   if (typeof kind === "string" && /^amqp-[a-z]+$/.test(kind)) return kind;
   throw invalid(`A door's documents are of a kind such as "amqp-exchange"; got ${show(kind)}.`);

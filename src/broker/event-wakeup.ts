@@ -6,7 +6,7 @@ export class EventWakeup {
   readonly #waiting = new Set<() => void>();
   #count = 0;
 
-  /** How often it has woken. */
+  /** The number of wake-ups so far. */
   get count(): number {
     return this.#count;
   }

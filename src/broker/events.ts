@@ -78,7 +78,7 @@ class Follower {
     const { clock } = this.#context;
     const start = this.#context
       .run({ verb: "listen", listener: this.#listener, after: null, limit: 1 })
-      // Events that others committed at this moment may be in the answer already; they are read again from here.
+      // The answer may already contain events of other processes. Start before them, so that the reader gets them too.
       .then(({ cursor, missed, events }) => cursor - missed - spanOfAll(events));
     start.catch(() => {});
     const reader = new Reader(this, start, signal, () => Math.floor(clock.read().wall));
@@ -96,7 +96,7 @@ class Follower {
     return this.#isOver;
   }
 
-  /** Why it ended, if not because all readers left. */
+  /** The error that ended it; undefined if all readers left. */
   get error(): unknown {
     return this.#error;
   }
@@ -142,7 +142,8 @@ class Follower {
     const { events, cursor, missed } = await context.run({
       ...{ verb: "listen", listener: this.#listener, after: before, limit: PAGE },
     });
-    // More than the numbers say: the listener's registration had expired, and nobody counted the events since.
+    // `missed` is larger than the gap in the numbers if the registration had expired: nothing numbers events without a
+    // listener.
     const uncounted = missed - recent.append(events, cursor);
     for (const reader of this.#readers) reader.notify(uncounted);
     if (events.length >= PAGE) return;
@@ -269,7 +270,7 @@ class Reader implements AsyncIterableIterator<EventPage> {
     );
   }
 
-  /** Waits for new events, or until it may get the gap that it has not been told of. */
+  /** Waits for new events. If the reader has missed some, waits at most until it may get the next gap. */
   async #waitForEvents(): Promise<void> {
     await new Promise<void>((resolve) => {
       const { recent } = this.#follower;

@@ -85,7 +85,7 @@ export async function purge(context: Context, queue: string): Promise<number> {
 /** `first`: how many tasks the first commit may remove. */
 export async function drop(context: Context, queue: string, first = PAGE): Promise<void> {
   checkQueueName(queue);
-  // Both calls are made at the same moment.
+  // One batch: the policy and depth are those right before the drop.
   const [
     {
       items: [known],
@@ -94,7 +94,8 @@ export async function drop(context: Context, queue: string, first = PAGE): Promi
     context.run({ verb: "queues", queue, stats: true, limit: 1 }),
     dropOne(context, queue, first),
   ]);
-  // Only after that: a result whose verification task is removed would be refused and go back to a worker.
+  // Drop the verification queue after the queue itself: if it went first, each result would be refused, and its task
+  // would go back to a worker.
   if (known?.policy.verified || known?.stats!.depth.verifying)
     await dropOne(context, verificationQueue(queue), PAGE);
 }
@@ -103,6 +104,6 @@ async function dropOne(context: Context, queue: string, first: number): Promise<
   let page = await context.run({ verb: "drop", queue, limit: first });
   while (page.more) page = await context.run({ verb: "drop", queue, limit: PAGE });
   context.policies.delete(queue);
-  // Nobody would remove the recorded figures of a queue that does not exist.
+  // Remove the recorded figures too: no later code looks for those of a queue that does not exist.
   await context.run({ verb: "put", kind: "history" satisfies SupervisedKind, name: queue, value: null });
 }

@@ -2,7 +2,7 @@ import { EventPage } from "../core/event/event-page.ts";
 import { isImportant } from "../core/event/events.ts";
 import { gapText, spanOf, spanOfAll, timeOf, typeOf } from "../core/event/event-text.ts";
 
-/** The events of one answer of the store. Where numbers are missing, a gap event stands in their place. */
+/** The events of one answer of the store, with a gap event wherever numbers are missing. */
 interface Segment {
   first: number;
   last: number;
@@ -15,7 +15,7 @@ export interface ReadEvents {
   cursor: number;
   /** How many it missed before the first event of the page. */
   missed: number;
-  /** Undefined: it missed some, and there is nothing after them yet. */
+  /** Undefined: the reader missed some events, and there are none after them yet. */
   page: EventPage | undefined;
 }
 
@@ -134,7 +134,7 @@ function importantOf({ first, page }: Segment): Segment | undefined {
   return texts.length > 0 ? { first: start, last: end, page: EventPage.ofTexts(texts) } : undefined;
 }
 
-/** For a reader that began in the middle of a segment. */
+/** The rest of a segment, for a reader whose position is in the middle of it. */
 function restOf({ first, last, page }: Segment, cursor: number): ReadEvents {
   const { texts } = page;
   let [at, next] = [0, first];

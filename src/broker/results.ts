@@ -64,12 +64,12 @@ export class Results {
     });
   }
 
-  /** A task ended, and it is unknown which: check all ids with waiting callers. */
+  /** An unknown task ended: check all ids with waiting callers. */
   checkAll(): void {
     this.#suspect(this.#waiting.keys());
   }
 
-  /** These were settled here: check those with waiting callers. */
+  /** This process settled these tasks: check those with waiting callers. */
   check(ids: Iterable<string>): void {
     if (this.#waiting.size > 0) this.#suspect(ids);
   }
@@ -142,7 +142,7 @@ export async function endOrState(
   } catch (error) {
     if (!isDibsError(error) || error.code !== "TIMEOUT") throw error;
     const state = await stateOf();
-    // It has ended since.
+    // The task has ended since the timeout.
     if ((END_STATES as readonly string[]).includes(state)) return end({ ...wait, timeout: 0 });
     throw new StillPending(error.message, state);
   }

@@ -34,7 +34,7 @@ export async function definePipeline(
       return before;
     }
     const put = await context.run({ verb: "put", kind: KIND, name, value, expect });
-    // Another process changed it meanwhile: read again.
+    // Another process has changed the definition meanwhile: read it again.
     if (put.before !== expect) continue;
     onOutcome?.(outcome);
     return before;

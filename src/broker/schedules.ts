@@ -109,7 +109,7 @@ export async function fireSchedule(
   { mayChange }: Pick<GuardedChange<ScheduleRecord>, "mayChange"> = {},
 ): Promise<AddedTask> {
   checkScheduleName(name);
-  // Both calls are made at the same moment: the task says when it was planned, by the engine's clock.
+  // One batch: the task's header has the planned time by the engine's clock, which `housekeep` returns.
   const [found, { now }] = await Promise.all([
     findDocument(context, SCHEDULE_KIND, name),
     context.run({ verb: "housekeep" }),
@@ -121,7 +121,7 @@ export async function fireSchedule(
   return added!;
 }
 
-/** If another process changes the document meanwhile, everything is decided again from the new one. */
+/** Starts again from the new document if another process has changed it meanwhile. */
 async function changeSchedule(
   context: Context,
   name: string,
@@ -129,7 +129,7 @@ async function changeSchedule(
   typeOf: (before: ScheduleState | null) => ScheduleEventType,
 ): Promise<ScheduleState> {
   for (;;) {
-    // Both calls are made at the same moment: planning needs the engine's time.
+    // One batch: planning needs the engine's time, which `housekeep` returns.
     const [found, { now }] = await Promise.all([
       findDocument(context, SCHEDULE_KIND, name),
       context.run({ verb: "housekeep" }),

@@ -19,7 +19,7 @@ import { checkAdditions, checkBody } from "../core/task/additions.ts";
 import { checkClaim, clipError } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** An ack is the most frequent settlement: it costs no promise besides the engine's. */
+/** An ack is the most frequent settlement, so it creates no promise besides that of the gatherer. */
 export function settle(
   context: Context,
   claim: SettleRef,
@@ -49,7 +49,8 @@ async function settleGeneral(
   if (call.kind === "refuse") return send(context, claim, await settlementOfRefusal(context, call), call);
   if (call.kind !== "nack" && call.kind !== "hold")
     return send(context, claim, settlementOf(context, call), call);
-  // The policy is known for every claim made here, so that a nack keeps its position among the calls of the moment.
+  // The policies of all claims made through this broker are in memory. A nack then reaches the gatherer without an
+  // await, in the order of the calls.
   checkNumber(claim.attempt, "attempt", 1, Number.MAX_SAFE_INTEGER);
   const policy = context.policies.get(claim.queue) ?? (await fetchPolicy(context, claim.queue));
   return send(context, claim, settlementOfNack(context, claim, call, policy), call);
@@ -138,7 +139,7 @@ function settlementOfNack(
   return { ...settlement, outcome: call.outcome };
 }
 
-/** As if the task's worker had failed it, by the policy of its own queue. */
+/** A refusal counts as a failure by the task's worker, so the policy of the verified task's queue decides the delay. */
 async function settlementOfRefusal(
   context: Context,
   { of, feedback, keepSteps }: SettleCall & { kind: "refuse" },

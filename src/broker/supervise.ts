@@ -31,9 +31,9 @@ interface Stored extends Omit<SuperviseCall, "lease" | "entries" | "kind" | "nam
 }
 
 const PER_DOCUMENT = 50;
-/** Then all stored entries fit into one answer. */
+/** With entries of at most this size, all stored ones fit into one answer. */
 const ENTRY_BYTES = Math.floor(LIMITS.answerBytes / STORED_ENTRIES);
-/** One more than needed: the newest is not full. */
+/** One more than the entries fill, because the newest document is not full. */
 const DOCUMENTS = STORED_ENTRIES / PER_DOCUMENT + 1;
 
 export async function supervise(
@@ -46,7 +46,7 @@ export async function supervise(
     const { found, now } = await read(context, call.kind, call.name);
     const stored = found === undefined ? null : (JSON.parse(found) as Stored);
     const before = stored && describe(call.kind, call.name, stored, now);
-    // First: whoever may not take the name must not learn who has it.
+    // Check first: a caller that may not take the name must not learn which process has it.
     if (before) mayChange?.(before);
     if (before && before.holder !== call.holder && before.heldFor > 0) return { held: false, before };
     const { kind, name, lease, ...own } = call;
@@ -59,7 +59,7 @@ export async function supervise(
     const put = { verb: "put", kind, name, value: JSON.stringify(value), expect: found ?? null } as const;
     const taken = await context.run(put);
     if (taken.before !== (found ?? null)) continue;
-    // Only now: an entry of a process that does not hold the name must not be stored.
+    // Append only after the name was taken: an entry of a process that does not hold it must not be stored.
     for (const [at, entry] of entries.entries())
       await append(context, call, count + at, { at: now, ...entry });
     return { held: true, before };
@@ -129,7 +129,7 @@ export async function entries(
 }
 
 async function read(context: Context, kind: SupervisedKind, name: string) {
-  // Both calls are made at the same moment: the lease needs the engine's time.
+  // One batch: the lease counts from the engine's time, which `housekeep` returns.
   const [found, { now }] = await Promise.all([
     findDocument(context, kind, name),
     context.run({ verb: "housekeep" }),

@@ -9,7 +9,7 @@ import { checkPage } from "./check.ts";
 import type { Context } from "./context.ts";
 import { declareQueue, drop } from "./queues.ts";
 
-/** Both calls are made at the same moment, the declaration first: its limits apply from the first published task. */
+/** One batch, the declaration first: its limits apply from the first published task. */
 export async function subscribe(
   context: Context,
   pattern: string,

@@ -18,7 +18,7 @@ export function withConfirmation(command: Command): Command {
 
 /**
  * Returns whether to do it: false for a dry run. `what` names what happens and to how many, as in "Purge 214 tasks of
- * emails". Without a terminal nobody can answer, so the command is refused unless it has --yes.
+ * emails". Without a terminal there is no one to ask, so the command is refused unless it has --yes.
  */
 export async function confirm(what: string, { yes = false, dryRun = false }: ConfirmFlags): Promise<boolean> {
   if (dryRun) {

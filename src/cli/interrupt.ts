@@ -17,7 +17,7 @@ export interface Interrupt {
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** `finishing`: what a person is told after the first Ctrl-C, such as "Finishing the batch". */
+/** `finishing`: the text that is printed after the first Ctrl-C, such as "Finishing the batch". */
 export function onInterrupt(finishing?: string): Interrupt {
   const stop = new AbortController();
   const interrupt: Interrupt = {

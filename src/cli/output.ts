@@ -28,7 +28,7 @@ export function ignoreBrokenPipe(): void {
   process.stderr.on("error", () => {});
 }
 
-/** Thrown by a command that only prints when nobody reads it any more. It ends the command quietly. */
+/** Thrown when the reader of a command's output is gone. It ends a command that only prints, without a message. */
 export class ReaderGone extends Error {}
 
 /** As print(), for long output: waits for the reader, so that no more than one piece is in memory. */

@@ -32,11 +32,11 @@ interface Call {
   isSafeToResend: boolean;
   isSent: boolean;
   isResent: boolean;
-  /** It opens a session: it is sent before all other calls, and never in another session. */
+  /** The call opens a session: it is sent before all other calls, and never in another session. */
   isOpening: boolean;
-  /** Its caller has been answered, and the server has not answered yet. */
+  /** The caller has been answered, but the server has not answered yet. */
   isAbandoned: boolean;
-  /** Its caller waits for the answer, which keeps the process alive. */
+  /** The caller waits for the answer, which keeps the process alive. */
   hasWaitingCaller: boolean;
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;

@@ -19,9 +19,11 @@ export interface Dialled {
   welcome: Welcome["welcome"];
 }
 
-/** From the first packet to the welcome. A frozen server accepts connections and sends nothing. */
+/**
+ * The limit from the first packet to the welcome. Needed because a frozen server accepts connections and sends nothing.
+ */
 const PATIENCE_MS = 5_000;
-/** Bytes of an error page from another server at this address. */
+/** Most bytes that are read of an error page, which may come from another kind of server. */
 const LONGEST_REFUSAL = 16 * 1024;
 
 /** `http://…` and `ws://…` mean the same server. */

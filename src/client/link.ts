@@ -23,7 +23,7 @@ export interface LinkOptions {
 }
 
 export interface LinkListener {
-  /** In the order in which they were sent, without duplicates. */
+  /** Called for each item, in the order in which they were sent, without duplicates. */
   onItem(item: unknown): void;
   /** A new session: the outcome of the calls in progress is unknown. */
   onFresh(): void;
@@ -127,7 +127,7 @@ export class Link {
     for (const item of this.#stream.receive(frame)) this.#listener.onItem(item);
   }
 
-  /** Counts intervals, not time: after a sleep of this machine, it was this side that did not listen. */
+  /** Counts intervals, not time: after this machine has slept, much time has passed in which it could not listen. */
   #beat(socket: WebSocket, every: number): void {
     this.#stopTimer = this.#options.clock.after(every, () => {
       if (this.#socket !== socket) return;

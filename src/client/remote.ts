@@ -28,7 +28,7 @@ export interface RemoteOptions {
 /** The port to a dibs server. */
 export async function openRemote(options: RemoteOptions): Promise<Port> {
   const remote = new Remote(options);
-  // The connection does not keep the process alive. This wait for it does.
+  // The connection does not keep the process alive, so keep it alive until the connection is open.
   await new KeepAlive().during(remote.open());
   return remote.port;
 }
@@ -142,7 +142,7 @@ class Remote {
 
   #settle(held: SettleRef, call: SettleCall, isAllowedWhileClosing = false): Promise<{ state: TaskState }> {
     const { id, fence, queue, attempt } = held;
-    // Only an ack needs neither queue nor attempt: they are for the backoff of retries.
+    // Leave out queue and attempt for an ack: only the backoff of a retry needs them.
     const claim = call.kind === "ack" ? { id, fence } : { id, fence, queue, attempt };
     return this.#calls.run("settle", [claim, call], {
       isAllowedWhileClosing,
@@ -193,7 +193,7 @@ class Remote {
     try {
       await this.#calls.run("leave", options ? [session, options] : [session]);
     } finally {
-      // Not earlier: a restarted server must know the session to end it.
+      // Forget the session only now: a restarted server must know it in order to end it.
       this.#sessions.left(session);
     }
   }

@@ -127,7 +127,7 @@ export class Sessions {
       }
     } catch (error) {
       if ((error as { code?: string }).code === "CLAIM_LOST") this.onNotice(number, { kind: "gone" });
-      // Otherwise the connection was lost again, and the next one retries.
+      // If the connection was lost again, the next one retries.
     }
   }
 }

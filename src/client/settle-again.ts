@@ -8,7 +8,7 @@ import type { Verified } from "../core/handler/verification.ts";
  * The ledger outcomes of a claim that this settlement ended. A cancelled task ends cancelled, whatever the settlement.
  */
 const OUTCOMES: Record<SettleCall["kind"], AttemptOutcome[]> = {
-  // A verifier may have refused the result since.
+  // A verifier may have refused the result in the meantime.
   ack: ["done", "refused", "cancelled"],
   nack: ["failed", "timeout", "cancelled"],
   hold: ["limited", "cancelled"],
@@ -31,7 +31,7 @@ export async function outcomeOfResent(
   refusal: DibsError,
 ): Promise<{ state: TaskState }> {
   if (refusal.code !== "CLAIM_LOST") throw refusal;
-  // It leaves no row in the ledger, and a caller that releases a task does not need its state.
+  // A release of a task that was not started leaves no row in the ledger. Its caller does not need the outcome.
   if (call.kind === "release" && !call.started) return { state: "ready" };
   if (call.kind === "ack" && (await isVerifying(port, { id, fence }))) return { state: "verifying" };
   const attempt = (await port.history(id)).find((row) => row.fence === fence);

@@ -82,7 +82,7 @@ export interface Port {
   ): Promise<QueuePolicy>;
   /** Removes the subscription, and its queue with all its tasks. Returns whether there was one. */
   unsubscribe(pattern: string, group: string): Promise<boolean>;
-  /** All, or those that a topic reaches, in the order in which they were created. */
+  /** All subscriptions, or those that a topic reaches, in the order in which they were created. */
   subscriptions(query?: PageQuery & { topic?: string | undefined }): Promise<Paged<SubscriptionRecord>>;
   publish(message: NewMessage, options?: TransactionOptions): Promise<AddedTask[]>;
 
@@ -105,8 +105,8 @@ export interface Port {
   fireSchedule(name: string, options?: Pick<GuardedChange<ScheduleRecord>, "mayChange">): Promise<AddedTask>;
 
   /**
-   * Takes or renews a name that one process at a time holds: a pool's, or that of the alerts. Not held: another process
-   * has it, and nothing was changed. With a lease of 0, gives it up.
+   * Takes or renews a name that one process at a time holds: of a pool, or of the alerts. `held: false`: another
+   * process holds it, and nothing was changed. A lease of 0 gives the name up.
    */
   supervise(
     call: SuperviseCall,
@@ -128,14 +128,17 @@ export interface Port {
   progress(claim: ClaimRef, value: number | null, note: string | null, log?: string): Promise<ClaimStatus>;
   step(claim: ClaimRef, name: string, value: Body | null): Promise<void>;
   steps(id: string): Promise<Step[]>;
-  /** Adds children of the claim's task: all or none. One that was spawned before, by name, is answered as it is. */
+  /**
+   * Adds children of the claim's task: all or none. A child that was spawned before under the same name is returned as
+   * it is.
+   */
   spawn(claim: ClaimRef, children: NewChild[]): Promise<SpawnedTask[]>;
   /** A page of the children of a task, in the order of their numbers. With `ends`, also their results and errors. */
   children(id: string, query?: ChildrenQuery): Promise<ChildrenPage>;
 
   /**
-   * Returns whether the signal was stored. It is not if the task has ended, or if it already received this signal or
-   * stopped waiting for it. Of a run: the signal is for all its tasks, now and later.
+   * Returns whether the signal was stored. It is not stored if the task has ended, or if it already received this
+   * signal or stopped waiting for it. A signal of a run is for all its tasks, present and future.
    */
   signal(
     id: string,
@@ -151,7 +154,7 @@ export interface Port {
   history(id: string): Promise<Attempt[]>;
   cancel(id: string): Promise<TaskState>;
   /**
-   * Changes a task that no worker has, or makes one that has ended run again. WRONG_STATE if its state does not allow it.
+   * Changes a task that is not claimed, or makes an ended task run again. WRONG_STATE if its state does not allow it.
    */
   change(id: string, change: TaskChange): Promise<ChangeOutcome>;
   /** Resolves when the task has ended. For a run: when it has ended, or a part of it is dead. */
@@ -255,7 +258,7 @@ export interface DeclareOptions {
   onOutcome?: (outcome: DeclareOutcome) => void;
 }
 
-/** For a caller that may change only part of the store. Does not cross the wire. */
+/** A change by a caller that may change only part of the store. Does not cross the wire. */
 export interface GuardedChange<Before> {
   /**
    * Called with the current value inside the change; false leaves it unchanged. If it throws, the caller gets the
@@ -273,7 +276,7 @@ export interface TransactionOptions {
 export interface WaitOptions {
   timeout?: number | undefined;
   signal?: AbortSignal | undefined;
-  /** The id is that of a run. */
+  /** With "runs", the id is that of a run. */
   of?: "runs" | undefined;
   /** On timeout, throw StillPending with the state. This needs one more read of the store. */
   tellState?: boolean | undefined;

@@ -1,7 +1,7 @@
 /**
- * What one process at a time looks after, for all processes of a store: a pool, the alerts, or the history of a queue,
- * whose name is the queue's. The process holds the name under a lease; others that want it wait. Its last decisions are
- * stored, so that all can read them.
+ * Work that one process at a time does for all processes of a store: a pool, the alerts, or recording the history of a
+ * queue (then the name is the queue's). The process holds the name under a lease; others that want it wait. Its last
+ * decisions are stored, so that all can read them.
  */
 export const SUPERVISED_KINDS = ["pool", "alerts", "history"] as const;
 export type SupervisedKind = (typeof SUPERVISED_KINDS)[number];
@@ -29,7 +29,7 @@ export interface SuperviseCall {
   pid: number;
   /** The queues that it is about. They decide which tokens may use and see it. */
   queues: string[];
-  /** How long the name is held without another call, in milliseconds; 0: it is given up now. */
+  /** How long the caller holds the name without another call, in milliseconds; 0: it gives the name up now. */
   lease: number;
   /** JSON: what the holder says about itself. */
   report: string;
@@ -55,7 +55,7 @@ export interface SupervisionEntry extends NewEntry {
 export interface SuperviseOutcome {
   /** The caller holds the name. */
   held: boolean;
-  /** Who held it before this call; null: no process has ever held it. */
+  /** The holder before this call; null: no process has ever held the name. */
   before: SupervisedRecord | null;
 }
 

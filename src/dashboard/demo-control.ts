@@ -39,7 +39,7 @@ export class DemoControl {
     return { running: status?.running ?? false, rate, workers, queue: QUEUE, limits: LIMITS };
   }
 
-  /** A demo that somebody else has started, such as `dibs demo`. */
+  /** A demo that runs already, such as that of `dibs demo`. */
   steer(demo: RunningDemo): void {
     this.#running = demo;
   }

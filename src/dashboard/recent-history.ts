@@ -20,7 +20,7 @@ const MOST_QUEUES = 2_000;
 /** Reading all queues takes at most this share of the time: with many queues, the values come less often. */
 const LARGEST_SHARE = 0.01;
 
-/** A value stands for the steps after it up to a minute, which its rates describe anyway. */
+/** A value is used for the following steps too, up to a minute: its rates describe the last minute anyway. */
 const STANDS_FOR = 6;
 
 type Row = Record<HistorySeries, (number | null)[]>;
@@ -146,7 +146,7 @@ function sumOf(rings: readonly Ring[], series: number, step: number): number | n
   return sum;
 }
 
-/** The last values of one queue, series by series. NaN stands for null. */
+/** The last values of one queue, series by series. NaN means null. */
 class Ring {
   readonly #values = new Float32Array(POINTS * HISTORY_SERIES.length);
   /** Which step each place holds. */
@@ -162,7 +162,7 @@ class Ring {
       this.#values[at * POINTS + place] = sample[name] ?? Number.NaN;
   }
 
-  /** The step whose value stands for the given one: a busy server may leave out a few. */
+  /** The step whose value is used for the given one, because a busy server may skip a few. */
   latest(step: number): number | undefined {
     for (let each = step; each > step - STANDS_FOR; each--)
       if (this.#steps[each % POINTS] === each) return each;

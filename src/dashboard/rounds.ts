@@ -11,8 +11,8 @@ export interface RoundsOptions {
 const LONGEST_REST_MS = 15_000;
 
 /**
- * Repeats a reading of the store while somebody watches what it reads. A reading that takes long is repeated less
- * often, so that watchers do not slow down the work that they watch.
+ * Repeats a read of the store while a page shows its result. A slow read is repeated less often, so that open pages do
+ * not slow down the work that they show.
  */
 export class Rounds {
   readonly #options: RoundsOptions;

@@ -6,14 +6,14 @@ import type { ClaimedTask } from "../core/task/task.ts";
 export interface ClaimRequest {
   queues: string[];
   max: number;
-  /** The worker instance: a failed task is offered first to workers that have not failed it. */
+  /** The worker instance. A failed task is offered first to workers that have not failed it. */
   worker: string;
   share?: number;
   session?: number;
-  /** For a manual claim; the queue's lease if absent. */
+  /** The lease of a manual claim; the queue's lease if absent. */
   lease?: number;
   /**
-   * Set if the caller goes on waiting when nothing is found; a number that identifies the waiting claim. An engine that
+   * Set if the caller keeps waiting when nothing is found: a number that identifies the waiting claim. An engine that
    * learns of other processes' commits earlier than its caller may retry the claim itself, and reports that in a hint
    * (`retriedClaim`).
    */

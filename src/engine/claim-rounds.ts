@@ -2,8 +2,9 @@ import type { ClaimOutcome, ClaimRequest } from "./claim-request.ts";
 
 /**
  * How a claim divides its tasks between queues; every engine's `claim` uses it. In a round each queue gives at most a
- * share. What is left is divided again between those that gave all of theirs, so a claim with a share is fair however few
- * of its queues have tasks. Without a share there is one round: the first queue that has tasks gives as many as it can.
+ * share. The rest is divided again between the queues that gave their whole share, so a claim with a share is fair even
+ * if few of its queues have tasks. Without a share there is one round: the first queue that has tasks gives as many as
+ * it can.
  */
 export interface Round {
   /** In the order of the request. */

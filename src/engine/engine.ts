@@ -71,7 +71,7 @@ export interface Engine {
 }
 
 /**
- * The core of an engine: the same contract, but synchronous and without its own clock. The simulation calls it
+ * The core of an engine: the same verbs, but synchronous and without a clock of its own. The simulation calls it
  * directly. An engine adds a thread, heartbeats and hints to it.
  */
 export interface Store {
@@ -183,8 +183,8 @@ export interface Verbs {
   /** What a handler needs when it starts again, by kind and name. */
   steps: Verb<{ id: string }, Step[]>;
   /**
-   * Stores one signal of each name until the task has ended. A second one, or one that is too late, is not stored. Of a
-   * run: its tasks that are parked for the signal get it now, and others when they park for it.
+   * Stores one signal of each name until the task has ended. A second signal of a name, or one after the end, is not
+   * stored. A signal of a run reaches its tasks that are parked for it now, and other tasks when they park for it.
    */
   signal: Verb<
     { id: string; name: string; value: Body | null; of?: "runs" },
@@ -195,8 +195,8 @@ export interface Verbs {
   /** Ends a pending task. For a claimed one, asks the holder to stop, and makes sure that it ends cancelled. */
   cancel: Verb<{ id: string }, { state: TaskState }>;
   /**
-   * Changes a task that no worker has, or makes a task that has ended run again: core/task/change.ts. Refused with WRONG_STATE
-   * if its state does not allow it. `changed` is false if it was that way already.
+   * Changes a task that is not claimed, or makes an ended task run again: core/task/change.ts. Refused with WRONG_STATE
+   * if its state does not allow it. `changed` is false if the task already had these values.
    */
   change: Verb<{ id: string; change: TaskChange }, ChangeOutcome>;
   get: Verb<{ id: string }, TaskRecord>;
@@ -264,7 +264,7 @@ export interface Verbs {
   /** Heartbeats. Also ends claims that are past their timeout, and fetches notices. */
   heartbeat: Verb<{ sessions: number[] }, { notices: Notice[] }>;
   /**
-   * `fences` are the claims that the session's worker knows of. Its other claims were in an answer that was lost: they
+   * `fences` are the claims that the session's worker knows of. The answer with its other claims was lost: their tasks
    * return as if they had never been claimed.
    */
   reconcile: Verb<{ session: number; fences: number[] }, { released: number }>;
@@ -275,8 +275,8 @@ export interface Verbs {
    */
   rejoin: Verb<{ session: number; fences: number[] }, { session: number; lease: number; lost: number[] }>;
   /**
-   * The worker claims no more: from here on no tasks are reserved for it, neither of sticky groups nor those that other
-   * workers failed. Its heartbeats continue, and it keeps its claims.
+   * The worker claims no more: from here on no tasks are reserved for it, neither tasks of its sticky groups nor tasks
+   * that other workers failed. Its heartbeats continue, and it keeps its claims.
    */
   retire: Verb<{ session: number }, null>;
   /** A worker stops, and its claims are released. With `lost`, it was given up, and its claims count as failed. */
@@ -287,8 +287,8 @@ export interface Verbs {
   // ── Small documents ─────────────────────────────────────────────────────────────────────────────────────
   /**
    * A value that many processes share and few change, by kind and name; null removes it. Answers the previous value.
-   * With `expect`, the change happens only if that is the previous value (null: none), and otherwise nothing of it
-   * does: of several processes that read the same document, one changes it. `adds` commit with it, or not at all.
+   * With `expect`, nothing happens unless that is the previous value (null: none): of several processes that read the
+   * same document, only one changes it. `adds` commit with it, or not at all.
    */
   put: Verb<DocumentChange, { before: string | null }>;
   /** By name: a page of a kind, or the one with this name. */
@@ -297,8 +297,9 @@ export interface Verbs {
   // ── Housekeeping ────────────────────────────────────────────────────────────────────────────────────────
   /**
    * Processes a bounded amount of what is due: expired leases, due tasks, times-to-live. `next`: milliseconds until
-   * there is something to do, 0 if some is left; null if nothing is known. `due`: a bounded number of documents that
-   * are due. They stay due until they are put again, because the engine does not know what to do with them.
+   * something is due, 0 if some due work is left, null if nothing is known to become due. `due`: a bounded number of
+   * documents that are due. They stay due until they are put again, because the engine does not know what to do with
+   * them.
    */
   housekeep: Verb<Record<never, never>, { next: number | null; now: number; due: DueDocument[] }>;
   /** Removes up to `limit` ended tasks past their retention, as many runs, and outdated keys, events and rates. */
@@ -313,7 +314,7 @@ export interface Verbs {
 }
 
 export interface EventsAfter {
-  /** Each a `DibsEvent` as JSON, with its type first. Gaps stand for events that are missing between others. */
+  /** Each a `DibsEvent` as JSON, with its type first. A gap event covers events that are missing between others. */
   events: string[];
   /** The number of the last event that they cover. */
   cursor: number;
@@ -321,7 +322,7 @@ export interface EventsAfter {
   missed: number;
 }
 
-/** At most one of them. */
+/** At most one of these is set. */
 export interface DeclareMode {
   force?: boolean;
   create?: boolean;

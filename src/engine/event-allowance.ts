@@ -1,14 +1,18 @@
 import { type DibsEvent, isImportant } from "../core/event/events.ts";
 import { BOUNDS } from "./bounds.ts";
 
-/** After some were skipped, writing resumes with at least so many in a row: readers get pages, not one event per gap. */
+/**
+ * After a gap, writing resumes with at least so many events in a row, so that readers get pages and not one event per
+ * gap.
+ */
 const RESUME_AT = 1_000;
 
 /**
- * Decides which events a connection writes while somebody listens: BOUNDS.eventBurst at once and BOUNDS.eventRate a
- * second. Nobody reads more than that. Above it, events are only counted, which costs next to nothing. Skipped events use
- * up the allowance like written ones, so at a higher rate all are only counted until the rate falls. When skipped events
- * cost half, a drain of 12,000 tasks a second wrote two thirds of its events, and took a third longer for that.
+ * Decides which events a connection writes while there is a listener: BOUNDS.eventBurst at once and BOUNDS.eventRate a
+ * second, because readers get no more than that. Above it, events are only counted, which costs next to nothing.
+ * Skipped events use up the allowance like written ones, so at a higher rate all are only counted until the rate falls.
+ * When skipped events cost half, a drain of 12,000 tasks a second wrote two thirds of its events, and took a third
+ * longer for that.
  *
  * Important events have a reserve of their own, BOUNDS.eventReserve at once and a second, so that a flood of adds does not
  * hide a dead letter.
@@ -33,13 +37,13 @@ export class EventAllowance {
     return false;
   }
 
-  /** Whether the next event is to be written, whatever its type. */
+  /** Whether the next event will be written, whatever its type. */
   isOpen(awake: number): boolean {
     if (awake !== this.#refilledAt) this.#refill(awake);
     return this.#isWriting && this.#left >= 1;
   }
 
-  /** So many events are only counted. */
+  /** Counts events that are not written. */
   skip(count: number): void {
     this.#isWriting = false;
     this.#left = Math.max(-BOUNDS.eventBurst, this.#left - count);

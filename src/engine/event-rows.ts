@@ -6,8 +6,8 @@ export const EVENTS_PER_ROW = 500;
 
 /**
  * Events as both SQL engines store them. A row has the events of a commit, or a part of them; `n` is the number of the
- * last one. A row for each event cost more than the task it told of. Numbers that no row has are those of events that were
- * counted and not written.
+ * last one. One row per event cost more than the task that it was about. Numbers without a row belong to events that
+ * were counted and not written.
  */
 export interface EventRow {
   n: number;
@@ -19,7 +19,7 @@ export function bodyOf(texts: readonly string[]): string {
   return `[${texts.join(SEPARATOR)}]`;
 }
 
-/** Within an event, a line break would be escaped. */
+/** JSON escapes line breaks within an event, so this separates events. */
 const SEPARATOR = ",\n";
 
 function textsIn(body: string): string[] {
@@ -34,13 +34,13 @@ export class EventReading {
   #missed = 0;
   #cursor: number;
   /** The number of the last event collected. */
-  #told: number;
+  #collected: number;
 
   constructor(after: number, limit: number) {
     this.#after = after;
     this.#limit = limit;
     this.#cursor = after;
-    this.#told = after;
+    this.#collected = after;
   }
 
   /** Rows after this number are needed. */
@@ -61,8 +61,8 @@ export class EventReading {
       const room = Math.max(1, this.#limit - this.#events.length);
       const part = unread.slice(0, room);
       this.#events.push(...part);
-      this.#told = first + part.length - 1;
-      this.#cursor = this.#told;
+      this.#collected = first + part.length - 1;
+      this.#cursor = this.#collected;
       if (part.length < unread.length) return;
     }
     this.#cursor = n;
@@ -70,14 +70,14 @@ export class EventReading {
 
   /** @param last the number of the store's last event */
   end(last: number): EventsAfter {
-    if (this.#events.length > 0) return { events: this.#events, cursor: this.#told, missed: this.#missed };
+    if (this.#events.length > 0) return { events: this.#events, cursor: this.#collected, missed: this.#missed };
     const cursor = Math.max(this.#cursor, last);
     return { events: [], cursor, missed: cursor - this.#after };
   }
 
-  /** Notes the events that are missing before number `first`. */
+  /** Adds a gap for the events that are missing before number `first`. */
   #bridge(first: number, text: string): void {
-    const missing = first - this.#told - 1;
+    const missing = first - this.#collected - 1;
     if (missing === 0) return;
     if (this.#events.length === 0) this.#missed = missing;
     else this.#events.push(gapText(timeOf(text), missing));

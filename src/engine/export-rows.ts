@@ -18,7 +18,8 @@ import type { Body, EndState, Headers, Step, TaskError } from "../core/task/task
 
 /**
  * Rows of the tables that both SQL engines have, as records of an export. `transfer/export.ts` and
- * `transfer/export-tasks.ts` of both engines read the rows. Bodies are given apart: each engine stores them in its own way.
+ * `transfer/export-tasks.ts` of both engines read the rows. Payloads and results are separate arguments, because each
+ * engine stores them in its own way.
  */
 
 export interface Ids {
@@ -112,7 +113,7 @@ export interface ChildRow {
   ended_at: number | null;
 }
 
-/** `kept`: of a child whose task was removed. */
+/** `kept`: the result or error of a child whose task was removed. */
 export function childEntry(
   ids: Ids,
   row: ChildRow,

@@ -19,7 +19,7 @@ export class HeartbeatTimer {
   readonly #beat: (sessions: number[]) => Promise<boolean> | boolean;
   readonly #rhythms = new Map<number, Rhythm>();
 
-  /** `beat` returns whether the heartbeat was committed. */
+  /** `beat` sends a heartbeat, and returns whether it was committed. */
   constructor(after: Clock["after"], beat: (sessions: number[]) => Promise<boolean> | boolean) {
     this.#after = after;
     this.#beat = beat;

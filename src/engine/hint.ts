@@ -13,7 +13,7 @@ export interface Hint {
   added?: Record<string, number>;
   /** How many tasks became ready, by queue, without those that the same batch claimed. */
   ready?: Record<string, number>;
-  /** A task ended, and not by a settle of this process: callers that wait for results should check. */
+  /** A task ended other than by a settlement of this process: callers that wait for results should check. */
   ended?: boolean;
   /** Runs that ended or have a dead part: callers that wait for their results should check. */
   runs?: string[];

@@ -81,7 +81,7 @@ export abstract class KnownQueues<Queue extends StoredQueue, Traits> {
     return this.#byId.get(id)!;
   }
 
-  /** Undefined if it was dropped meanwhile. */
+  /** Undefined if the queue was dropped in the meantime. */
   ifAny(id: number): Queue | undefined {
     return this.#byId.get(id);
   }

@@ -5,7 +5,10 @@ import { showAddress } from "../core/process/address.ts";
 import { invalid } from "../core/errors/errors.ts";
 import { show } from "../core/errors/show.ts";
 
-/** Where a file really is, and whether it may be used: for the file of a store, and the token file of a server. */
+/**
+ * Finds the real path of a file and checks whether it may be used: for the file of a store, and the token file of a
+ * server.
+ */
 
 /** The path in an address of the kind "file": a path, or file:///… */
 export function filePathOf(address: string): string {

@@ -32,7 +32,7 @@ export type Settlement =
    * when the last of the awaited children ends.
    */
   | { kind: "park"; signal: string; timeout: number | null }
-  /** A verifier's verdict on the result of an attempt at another task, if that result still waits for it. */
+  /** A verifier's verdict on the result of another task. It has no effect if that result no longer waits for one. */
   | ({ kind: "verdict"; of: Verified } & Verdict);
 
 /**

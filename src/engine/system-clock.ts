@@ -7,8 +7,8 @@ import { type Clock, type Reading, startTimer } from "../core/time/clock.ts";
  *
  * On Linux, `process.hrtime` is CLOCK_MONOTONIC: it is the same in every process, and stops while the machine sleeps.
  * `os.uptime` continues during sleep but has steps of 10 ms, so it is used only to compute how long the machine slept
- * since boot. On other systems the two clocks cannot be told apart, and the boot has no name. There the calendar is
- * used instead, and sleep counts against leases.
+ * since boot. Other systems have no such pair of clocks and no name for a boot. There the wall clock is used instead,
+ * and sleep counts against leases.
  */
 const boot = readBoot();
 

@@ -36,7 +36,7 @@ interface FoundTask {
   );
 }
 
-/** What is read besides, and the last attempt of a task that has ended. */
+/** What is read in addition, and the last attempt of an ended task. */
 interface TaskDetails {
   id: string;
   data: Body;

@@ -38,7 +38,7 @@ export interface TransferStore {
   hold(hold: Hold, how: { drain: boolean }): Promise<{ claimed: number }>;
   /** Opens the store again, and resumes the queues that `hold` paused. */
   release(): Promise<void>;
-  /** Permanent. */
+  /** Closes the store for good, because its data has moved. */
   markMoved(): Promise<void>;
 
   close(): Promise<void>;

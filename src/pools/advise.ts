@@ -221,7 +221,7 @@ function adviseLease({ serviceTimes }: StatsForAdvice): Advice["lease"] {
 const SHORTEST_LEASE = 5_000;
 const LONGEST_LEASE = 3_600_000;
 
-/** To 5, 10, 15, 30 s, 1, 2, 5 min and so on: nobody sets a lease of 13,271 ms. */
+/** Rounds up to 5, 10, 15, 30 s, 1, 2, 5 min and so on, because a lease of 13,271 ms would look odd. */
 function roundUp(ms: number): number {
   const steps = [5, 10, 15, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600].map((seconds) => seconds * 1_000);
   return steps.find((step) => step >= ms) ?? LONGEST_LEASE;

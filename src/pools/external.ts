@@ -3,7 +3,7 @@ import type { Actuator } from "./actuator.ts";
 import type { Decision, Observed } from "./decide.ts";
 import { executeCommand, postJson } from "./tell.ts";
 
-/** Pools whose workers run elsewhere: a command or a webhook is told the size. */
+/** Pools whose workers run elsewhere: a command or a webhook gets the size. */
 export type Scale = { command: readonly string[] } | { webhook: string; headers?: Record<string, string> };
 
 export class External implements Actuator {

@@ -243,7 +243,7 @@ export class Pool implements AsyncDisposable {
     }
   }
 
-  /** Stored with the next call, and told to the caller at once. */
+  /** Stores the decision with the next call, and reports it to the caller at once. */
   #record(entry: NewEntry): void {
     this.#entries.push(entry);
     this.#options.onDecision?.(entry);

@@ -164,7 +164,7 @@ export class LocalProcesses implements Actuator {
     return launcher;
   }
 
-  /** Somebody has killed it. Its workers have no parent that ends them: this process does it. */
+  /** The launcher was killed. Its workers have no parent that ends them, so this process does it. */
   #launcherEnded(launcher: ChildProcess): void {
     if (this.#launcher !== launcher) return;
     this.#launcher = undefined;

@@ -16,7 +16,7 @@ export interface PoolReport {
 
 /**
  * Behind a server, any client with a token for the queues can have written it: what is missing or has the wrong type
- * gets a neutral value, so that it harms nobody who lists the pools.
+ * gets a neutral value, so that it does not break lists of pools.
  */
 export function readReport(text: string): PoolReport {
   const report = fieldsOf(JSON.parse(text));

@@ -1,8 +1,8 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 
 /**
- * The process groups that run now, one to a line of a fixed length. guardian.ts reads them from the file when whoever
- * wrote them is gone, and not before: to tell a process about each program would wake it each time.
+ * The process groups that run now, one to a line of a fixed length. guardian.ts reads them from the file when the
+ * process that wrote them is gone, and not before: a message for each program would wake that process each time.
  */
 
 /** Characters of a line: a process group, spaces, and the end of the line. */

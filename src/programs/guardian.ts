@@ -93,7 +93,7 @@ export class Guardian {
     this.#shell.unref();
     (this.#shell.stdin as Writable & { unref?(): void }).unref?.();
     this.#shell.stdin.on("error", () => {});
-    // Somebody ended it: programs must not be without one.
+    // The guardian was ended from outside. Start another one, because programs must not run without it.
     this.#shell.once("exit", () => {
       if (!this.#isClosed) this.#start();
     });

@@ -10,7 +10,8 @@ import type { FromLauncher, ToLauncher } from "./launcher-messages.ts";
  * When the supervisor is gone, even by kill -9, the channel to it ends. The launcher then ends its programs and itself.
  */
 
-// Each end of a program makes an error, when its group is found to be gone: nobody reads where that was.
+// Without stacks: each end of a program creates an error when its group is found to be gone, and no code reads its
+// stack.
 Error.stackTraceLimit = 0;
 
 const running = new Map<number, Running>();
@@ -41,6 +42,6 @@ function start({ id, env, input }: ToLauncher & { kind: "start" }): void {
 
 function send(message: FromLauncher): void {
   if (message.kind !== "wrote") running.delete(message.id);
-  // The supervisor may be gone: then nobody needs it.
+  // The supervisor may be gone. Then the message is not needed.
   if (process.connected) process.send!(message, undefined, undefined, () => {});
 }

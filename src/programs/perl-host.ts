@@ -131,7 +131,7 @@ class PerlProgram implements Running {
     this.#onError?.(chunk);
   }
 
-  /** Somebody still has its output open: processes that it started, which end with it, or others that left its group. */
+  /** Some process still has its output open: one that it started, which ends with it, or one that left its group. */
   exited(isGroupAlive: boolean): void {
     if (isGroupAlive) this.end();
     const linger = this.#isEnding ? this.#killAfter + LINGER_MS : LINGER_MS;

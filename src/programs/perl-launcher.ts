@@ -15,12 +15,12 @@ import { spawnSync } from "node:child_process";
  * - `B` first: what all programs have in common, as strings with their lengths (perl-host.ts, `settingsOf`);
  * - `S` start: the length of the environment in four bytes, `NAME=VALUE` with NUL between them, the input;
  * - `T` and `K`: TERM and KILL for the whole group;
- * - `F` finish: a program that has exited, although somebody still has its output open.
+ * - `F` finish: a program that has exited, although some process still has its output open.
  *
  * From the launcher:
  *
  * - `W`: what was written to standard error, if that is wanted;
- * - `X`: exited, and somebody still has its output open. The body says whether processes of its group are left;
+ * - `X`: exited, and some process still has its output open. The body says whether processes of its group are left;
  * - `E`: ended. Status as from wait(2); bytes written to output and error; the length of the output; both outputs;
  * - `N`: not started, with the number of the error.
  */

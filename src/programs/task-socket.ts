@@ -10,9 +10,9 @@ import type { Task } from "../worker/task.ts";
  * path is in DIBS_SOCKET. programs.ts has one for each program that may run at a time, and lends it to one task after
  * the other. Paths and answers are documented in docs/guides/programs.md.
  *
- * Each task gets the socket under a new name, and connections end with the task. So whoever can still reach it works on
- * this task: a process that an earlier task left behind has a name that no longer exists. Renaming costs a tenth of a
- * new socket.
+ * Each task gets the socket under a new name, and connections end with the task. So a process that can still reach it
+ * works on this task: a process that an earlier task left behind has a name that no longer exists. Renaming costs a
+ * tenth of a new socket.
  */
 
 /** How a program's `add` finds its queue. */
@@ -84,7 +84,7 @@ export class TaskSocket {
   }
 }
 
-/** Stands for a step that is not stored: found by identity, so that no step of the program can look like it. */
+/** Marks a step that is not stored. It is compared by identity, so no step of the program can look like it. */
 const NOT_STORED = new Error("There is no such step.");
 
 function callsWith(findQueue: FindQueue): Record<string, Call> {

@@ -24,7 +24,7 @@ export interface DashboardOptions {
    * 401. True: everything. A live stream calls it again every few seconds, and ends when it refuses.
    */
   authorize: (request: Request) => Authorized | Promise<Authorized>;
-  /** Nobody may change anything. */
+  /** True: the dashboard shows the store, and changes are refused. */
   readOnly?: boolean | undefined;
   /** Called for every change, with who made it. */
   onAction?: ((action: AdminAction) => void) | undefined;

@@ -189,7 +189,7 @@ export class Server {
     return this.#connections.count + (this.#amqp?.connections ?? 0);
   }
 
-  /** Reports that it is not ready, hands out no more tasks, and gives clients `ms` to finish. */
+  /** Reports that it is not ready, gives clients no more tasks, and lets them finish for `ms`. */
   async drain(ms: number): Promise<void> {
     this.#stopHandingOut();
     await Promise.all([this.#native.drain(ms), this.#amqp?.drain(ms)]);

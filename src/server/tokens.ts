@@ -27,7 +27,7 @@ const TOKEN = /^dibs_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/;
 export class Tokens {
   readonly path: string;
   #records: TokenRecord[] = [];
-  /** Signs what a server hands out and must recognise after a restart. */
+  /** Signs the texts that a server gives to clients and must recognise after a restart. */
   #secret = "";
   #readAt = "";
 

@@ -24,7 +24,7 @@ export class Visibility {
     this.#grant = grant;
   }
 
-  /** A task that was handed out to this caller. */
+  /** Remembers the queue of a task that this caller has claimed. */
   remember({ id, queue }: ClaimedTask): void {
     this.#queues.set(id, queue);
     if (this.#queues.size > REMEMBERED) this.#queues.delete(this.#queues.keys().next().value!);

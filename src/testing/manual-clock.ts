@@ -3,8 +3,8 @@ import type { Clock, Reading } from "../core/time/clock.ts";
 import { type Duration, parseDuration } from "../core/time/duration.ts";
 
 /**
- * A clock for tests that only advances when told to. `advance` lets time pass and fires the timers that become due, in
- * order; after each it lets promise callbacks run.
+ * A clock for tests that advances only when a test calls it. `advance` lets time pass and fires the timers that become
+ * due, in order; after each it lets promise callbacks run.
  */
 export class ManualClock implements Clock {
   readonly #timers = new Set<{ at: number; fn: () => void }>();

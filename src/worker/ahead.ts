@@ -33,7 +33,7 @@ export class Ahead {
     return this.#tasks.shift();
   }
 
-  /** False if it is not here. */
+  /** Returns false if the task is not prefetched. */
   remove(held: Held): boolean {
     const index = this.#tasks.indexOf(held);
     if (index >= 0) this.#tasks.splice(index, 1);

@@ -55,7 +55,7 @@ export class Children {
   readonly #port: Port;
   readonly #task: ClaimedTask;
   readonly #steps: Steps;
-  /** How often this call of the handler has spawned without a name: the number is the name. */
+  /** How often this call of the handler has spawned without a name. The number serves as the name. */
   #unnamed = 0;
   /** By name, in the order of the calls: a child that is requested twice is spawned once. */
   readonly #spawned = new Map<string, Promise<SpawnedTask>>();
@@ -111,7 +111,7 @@ export class Children {
       () => this.#open.delete(spawned),
       () => {
         this.#open.delete(spawned);
-        // It may be retried in the same attempt.
+        // The handler may spawn again in the same attempt.
         this.#spawned.delete(name);
       },
     );
@@ -126,7 +126,7 @@ export class Children {
     const stored = (await this.#steps.stored()).get(`child ${name}`);
     if (stored) return { ...decodeSpawned(stored.value), state: "ready", existing: true };
     const task = await queue.prepare(data, options);
-    // At the same moment, so that the queue's policy commits with its first task.
+    // Call both without an await between them, so that the queue's policy commits with its first task.
     const declared = queue.declare();
     const [spawned] = await Promise.all([this.#send({ name, task }), declared]);
     return spawned;

@@ -44,7 +44,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   readonly id: string;
   readonly fence: number;
   readonly queue: string;
-  /** 1 for the first attempt: failures so far + 1. */
+  /** Failures so far + 1: the first attempt is 1. */
   readonly attempt: number;
   readonly maxAttempts: number;
   readonly headers: Readonly<Headers>;
@@ -104,12 +104,12 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     return Object.hasOwn(this.headers, TOPIC_HEADER) ? this.headers[TOPIC_HEADER]! : null;
   }
 
-  /** Its run of a pipeline, and where in it the task is; null for other tasks. */
+  /** The run of a pipeline that the task belongs to, with its stage and part; null for other tasks. */
   get run(): RunPlace | null {
     return this.claimed.run ?? null;
   }
 
-  /** Its cost in rate limits with a unit. */
+  /** The task's cost in rate limits with a unit. */
   get cost(): number {
     return this.claimed.cost ?? 1;
   }
@@ -186,7 +186,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     const acked = this.#stageAck(await encoding, parted);
     if (!this.#additions) return this.#sendAck(acked, result, tx);
     const adds = await this.#additions.prepared();
-    // Declare at the same moment, so that a queue's policy commits with its first task.
+    // Declare without an await, so that a queue's policy commits with its first task.
     const declared = this.#additions.declare();
     const settled = this.#sendAck({ ...acked, ...(adds.length > 0 && { adds }) }, result, tx);
     await Promise.all([declared, settled]);
@@ -228,7 +228,10 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     this.#observe(call, state, result);
   }
 
-  /** Failed: retried after `delay` or the queue's backoff, or dead if this was the last attempt. */
+  /**
+   * The attempt failed: the task is retried after `delay` or the queue's backoff, or is dead if this was the last
+   * attempt.
+   */
   async nack(error: unknown, options: { delay?: Duration } = {}): Promise<void> {
     checkNames(options, ["delay"], "nack");
     const delay = options.delay === undefined ? undefined : parseDuration(options.delay, "delay");
@@ -245,7 +248,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     await this.settleAs({ kind: "hold", error: describeError(error), delay });
   }
 
-  /** Straight to the dead letters. */
+  /** The task goes straight to the dead letters. */
   async reject(error: unknown): Promise<void> {
     await this.settleAs({ kind: "reject", error: describeError(error) }, error);
   }

@@ -29,7 +29,7 @@ export function ackAtOnce(held: Held, answer: Answer): Promise<void> | undefined
   const task = held.task!;
   if (!("returned" in answer) || held.fate !== "working" || task.isSettled || task.isAckedInTransaction)
     return undefined;
-  // It is parked, whatever its handler returned.
+  // The task is parked, whatever its handler returned.
   if (task.waiting) return undefined;
   try {
     return task.ackAs(answer.returned);
@@ -55,7 +55,8 @@ export async function settle(
   if (task.isSettled && held.fate !== "timedOut") return;
   const isAcked = task.isAckedInTransaction && "returned" in heard && held.fate !== "timedOut";
   if (isAcked && (await task.isGone())) return task.observeAckInTransaction();
-  // If the transaction is still open, the failure waits for its end, and a commit wins.
+  // The handler's transaction is not committed, so the attempt has failed. If the transaction is still open, the store
+  // lets this settlement wait for its end, and a commit wins.
   const answer: Answer = isAcked ? { threw: notCommitted() } : heard;
   const isReturned = "returned" in answer && held.fate !== "timedOut" && !task.waiting;
   const send = (): Promise<void> =>
@@ -70,7 +71,7 @@ export async function settle(
     try {
       const refusal = await repeat(settling, held, error, send);
       if (refusal === undefined) return;
-      // The result, or a task that it adds, was refused: that makes the attempt a failure.
+      // The store refused the result, or a task that the ack adds: the attempt has failed.
       const fail = () => task.settleAs({ kind: "nack", error: describeError(refusal) }, refusal);
       await repeat(settling, held, RETRY_AT_ONCE, fail);
     } finally {

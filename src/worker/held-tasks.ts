@@ -27,7 +27,7 @@ export interface HeldTasksEvents {
 }
 
 export class HeldTasks {
-  /** Those that have not started. */
+  /** The tasks that have not started. */
   readonly ahead: Ahead;
   readonly #port: Port;
   readonly #observer: Observer;
@@ -39,7 +39,7 @@ export class HeldTasks {
   #taken = 0;
   /** Settlements that are not answered. */
   #settling = 0;
-  /** Answers that were lost: the store may have claims for this worker that it does not know of. */
+  /** How many answers to claims were lost: the store may have claims of this worker that it does not know of. */
   #lostAnswers = 0;
 
   constructor(port: Port, ahead: Ahead, observer: Observer, limit: number | null, events: HeldTasksEvents) {
@@ -137,7 +137,7 @@ export class HeldTasks {
 
   /** Without this, tasks of a lost answer would stay claimed by this worker, and no handler would get them. */
   async reconcile(session: number): Promise<void> {
-    // What is lost from here on may be among the fences that the store is told to keep.
+    // Subtract only what was lost before this call: an answer that is lost during it needs another reconcile.
     const covered = this.#lostAnswers;
     await this.#port.reconcile(session, [...this.#held.keys()]);
     this.#lostAnswers -= covered;

@@ -41,7 +41,10 @@ export function setFate(held: Held, fate: Fate, reason: unknown): void {
   if (fate === "timedOut" || fate === "lost") held.stopWaiting?.();
 }
 
-/** The handler gets the same error from its worker's timer and from the store's heartbeat, whichever is first. */
+/**
+ * The error of a timeout. The worker's timer and the answer to a heartbeat both may report it; the handler gets the
+ * first.
+ */
 export function outOfTime({ claimed, policy }: Held): DibsError {
   return new DibsError(
     "TIMEOUT",

@@ -5,8 +5,9 @@ import { show } from "../core/errors/show.ts";
 import type { Task } from "./task.ts";
 
 /**
- * Functions of the user's that a worker calls when something happened to its tasks: `work(handler, { on })`. They run
- * after the commit, so they cannot change what happened. Nothing waits for them, and nothing is harmed if they throw.
+ * The user's functions that a worker calls when something happened to its tasks: `work(handler, { on })`. They run
+ * after the commit, so they cannot change what happened. The worker does not wait for them, and only logs what they
+ * throw.
  */
 export interface WorkerHooks<Data = unknown, Result = unknown> {
   /** The handler is called next. */

@@ -60,7 +60,7 @@ export class Membership {
   }
 
   /**
-   * Asks the store to reserve no more tasks for this worker. A failure is ignored: leaving the store does the same.
+   * Asks the store to reserve no more tasks for this worker. A failure is ignored, because leaving has the same effect.
    */
   retire(): void {
     if (this.#session !== undefined) this.#port.retire(this.#session).catch(() => {});

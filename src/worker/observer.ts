@@ -46,7 +46,7 @@ export class Observer implements SettlementObserver {
     }
   }
 
-  /** The store took the claim back: its timeout or its lease ended, or its queue was deleted. */
+  /** The store ended the claim: its timeout or lease is over, or its queue was deleted. */
   lost(task: Task, error: unknown): void {
     this.#afterLoss(task, error).catch(suppressed);
   }

@@ -6,7 +6,7 @@ import { checkNames, checkNumber, checkText } from "../core/input/options.ts";
 import { show } from "../core/errors/show.ts";
 import { checkHooks, type WorkerHooks } from "./hooks.ts";
 
-/** Without type arguments, as for several queues, hooks get tasks of unknown data. */
+/** Options of `work`. Without type arguments, as for several queues, hooks get tasks of unknown data. */
 export interface WorkOptions<Data = unknown, Result = unknown> {
   /** Tasks handled at once; default 1. */
   concurrency?: number | undefined;
@@ -21,7 +21,7 @@ export interface WorkOptions<Data = unknown, Result = unknown> {
   order?: "strict" | "fair" | undefined;
   /** Stops by itself after this many tasks; unlimited unless set. */
   limit?: number | undefined;
-  /** Functions that are called when a task was claimed, is done, failed or is dead. */
+  /** Hooks: called when a task starts, is done, has failed or is dead. */
   on?: WorkerHooks<Data, Result> | undefined;
 }
 

@@ -52,7 +52,10 @@ export class PendingAdditions {
     await this.#keep({ addition: checked(topic.prepareMessage(data, options)), declare: async () => {} });
   }
 
-  /** What the ack takes with it. What was refused is not part of it: its caller has the error. */
+  /**
+   * The tasks and messages to send with the ack. Those that were refused are left out, because their callers have the
+   * error.
+   */
   async prepared(): Promise<Addition[]> {
     await Promise.allSettled([...this.#all].map(({ addition }) => addition));
     return Promise.all([...this.#all].map(({ addition }) => addition));
@@ -79,7 +82,7 @@ interface Pending {
   declare: () => Promise<void>;
 }
 
-/** A bad value is refused when it is given, and not when the handler has done its work. */
+/** Checks a value when the handler adds it, not at the ack, when the work is done already. */
 async function checked(prepared: Promise<Addition>): Promise<Addition> {
   const addition = await prepared;
   checkAddition(addition);

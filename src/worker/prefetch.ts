@@ -9,11 +9,14 @@ import type { QueuePolicy } from "../core/queue/policy.ts";
 export const PLANNED_MS = 10;
 /** A task that was claimed ahead and has not started after this time is given back. */
 export const LONGEST_MS = 25;
-/** So many short tasks in a row before the first prefetch. From there on, the allowance doubles with each round. */
+/** The first prefetch needs this many short tasks in a row. Then the allowance doubles with each round. */
 const FIRST = 8;
 /** A claim takes at most a thousand tasks. */
 const MOST = 900;
-/** A slow task counts at once. Each short one after it takes away this share of the difference. */
+/**
+ * A slow task raises the estimate at once. Each shorter one after it lowers the estimate by this share of the
+ * difference.
+ */
 const DECAY = 1 / 16;
 
 export class Prefetch {
@@ -42,7 +45,10 @@ export class Prefetch {
     return Math.min(this.#shortOnes, Math.floor((this.#concurrency * PLANNED_MS) / this.#slowest));
   }
 
-  /** A prefetched task would take a place under a limit, or keep a group to this worker, before it starts. */
+  /**
+   * Whether a queue's limits count claimed tasks. Then nothing is prefetched: a task would use up the limit, or bind
+   * its group to this worker, before it starts.
+   */
   get isLimited(): boolean {
     return this.#given === "auto" && this.#limited.size > 0;
   }
@@ -56,19 +62,19 @@ export class Prefetch {
     }
   }
 
-  /** A handler took this long. */
+  /** Call it with the time that a handler took. */
   handled(ms: number): void {
     this.#slowest = ms > this.#slowest ? ms : this.#slowest + (ms - this.#slowest) * DECAY;
     if (ms > PLANNED_MS) this.#shortOnes = 0;
     else if (this.#shortOnes < MOST) this.#shortOnes++;
   }
 
-  /** Of the tasks that just started, the one that waited longest after its claim. */
+  /** Call it with the longest wait, from claim to start, of the tasks that just started. */
   waited(ms: number): void {
     if (ms > PLANNED_MS) this.#shortOnes = Math.floor((this.#shortOnes * PLANNED_MS) / ms);
   }
 
-  /** Tasks had to be given back, because handlers take longer than before. */
+  /** Call it after tasks had to be given back because handlers take longer than before. */
   gaveBack(): void {
     this.handled(LONGEST_MS);
   }

@@ -7,7 +7,7 @@
 export class Rotation {
   readonly #queues: readonly string[];
   readonly #places: ReadonlyMap<string, number>;
-  /** The turns that were given so far; its remainder is the place of the queue that is next. */
+  /** Turns given so far. Modulo the number of queues, it is the index of the next queue. */
   #turns = 0;
 
   constructor(queues: readonly string[]) {
@@ -26,8 +26,8 @@ export class Rotation {
   }
 
   /**
-   * The tasks of a claim have come. It went further than expected if some queues were empty. It ended earlier if its
-   * tasks were too large for one answer: the queues behind them have had no turn yet.
+   * Corrects the turns when a claim is answered. The claim reached more queues than expected if some were empty, and
+   * fewer if its tasks filled the answer: the queues after those have had no turn yet.
    */
   took({ from, max }: Turn, tasks: readonly { queue: string }[]): void {
     if (tasks.length === 0) return;
@@ -38,7 +38,10 @@ export class Rotation {
     this.#turns = tasks.length < max ? reached : Math.max(this.#turns, reached);
   }
 
-  /** The turns after a claim on so many queues. If it was on all, another one is the first, as the last may get less. */
+  /**
+   * The turns after a claim that reached so many queues. If it reached all, the next claim begins one queue later,
+   * because the last queue of a claim may get less.
+   */
   #after(from: number, queues: number): number {
     const { length } = this.#queues;
     return from + (queues < length ? queues : length + 1);
@@ -46,7 +49,7 @@ export class Rotation {
 }
 
 export interface Turn {
-  /** The number of turns before it. */
+  /** The number of turns before this claim. */
   from: number;
   /** The most tasks of its claim. */
   max: number;
@@ -56,8 +59,8 @@ export interface Turn {
 }
 
 /**
- * A claim takes tasks of at least so many queues, if it is large enough: several of each, because rows of one queue are
- * next to each other. One task of each queue costs a file twice as much, and PostgreSQL several times.
+ * A large claim spreads over at least this many queues and takes several tasks of each, because rows of one queue are
+ * next to each other. One task of each queue would cost SQLite twice as much, and PostgreSQL several times.
  */
 const LEAST_QUEUES = 32;
 

@@ -17,7 +17,7 @@ import { type ClaimedTask, JSON_TYPE, type Step } from "../core/task/task.ts";
 export class Steps {
   readonly #port: Port;
   readonly #task: ClaimedTask;
-  /** By kind and name; fetched for the first step. */
+  /** The stored steps by kind and name; fetched at the first step. */
   #stored: Promise<Map<string, Step>> | undefined;
   /** How often this call of the handler has slept: the number is the name of a sleep. */
   #sleeps = 0;
@@ -59,8 +59,8 @@ export class Steps {
   }
 
   /**
-   * A handler may call this several times before it awaits the first one, and never await the others once that parks
-   * it.
+   * A handler may call this several times before it awaits the first call. If that parks the task, the others are never
+   * awaited.
    */
   waitFor(name: string, options: { timeout?: Duration | undefined }): Promise<unknown> {
     return suppressUnhandled(this.#waitFor(name, options));
@@ -84,7 +84,7 @@ export class Steps {
     throw new Parked(`${show(name)} comes`);
   }
 
-  /** As with waitFor, a handler may not await it once another call has parked it. */
+  /** As with waitFor: once another call has parked the task, the handler may never await this one. */
   sleep(duration: Duration): Promise<void> {
     return suppressUnhandled(this.#sleep(duration));
   }

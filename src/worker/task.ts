@@ -159,14 +159,14 @@ function resultOf({ result }: ChildEnd): unknown {
   return result === null ? undefined : decodeBody(result, JSON_TYPE);
 }
 
-/** What spawn() returns, as far as its type tells the type of the result. */
+/** What spawn() returns. Only its type matters here: it carries the type of the child's result. */
 export interface ChildLike extends SpawnedHandle {
   result(): Promise<unknown>;
 }
 
 type ResultOf<Handle extends ChildLike> = Awaited<ReturnType<Handle["result"]>>;
 
-/** Their results, in their order. */
+/** The results of the given children, in the order of the arguments. */
 export type ChildResults<Handles extends readonly ChildLike[]> = {
   -readonly [K in keyof Handles]: ResultOf<Handles[K]>;
 };

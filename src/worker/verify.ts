@@ -36,7 +36,7 @@ export function verifierOf(
     try {
       await asking.settleAs({ kind: "accept", of });
     } catch (error) {
-      // It can never be accepted. Other verifiers would get the same error.
+      // This result can never be stored. Refuse it, because other verifiers would get the same error.
       if (!isDibsError(error) || error.retryable || NOT_OF_THE_RESULT.has(error.code)) throw error;
       await refuse(`The result was accepted but cannot be stored: ${error.message}`);
     }

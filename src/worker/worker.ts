@@ -177,7 +177,7 @@ export class Worker implements AsyncDisposable {
   #onNotice(notice: ClaimNotice, session: number): void {
     if (notice.kind === "gone") {
       for (const held of this.#held.all()) if (held.session === session) this.#held.lose(held);
-      // A refused claim may have reported this already, and a new session has begun: its claims are not lost.
+      // A refused claim may have reported this already. Then a new session has begun, and its claims are not lost.
       if (session === this.#membership.session) void this.#rejoin();
       return;
     }
@@ -189,7 +189,7 @@ export class Worker implements AsyncDisposable {
 
   #cancel(held: Held): void {
     setFate(held, "cancelled", new DibsError("TASK_CANCELLED", `Task ${held.claimed.id} was cancelled.`));
-    // Without a handler that ends it, its release does.
+    // A prefetched task has no handler that ends it, so release it: that ends it cancelled.
     if (this.#held.ahead.remove(held)) this.#held.giveBack([held]);
   }
 

@@ -56,7 +56,7 @@ export class Housekeeper {
 
   /** Something will be due in `ms`. */
   expect(ms: number): void {
-    // The current call's answer may not include what is announced during it.
+    // The answer of a call in progress may not include what is announced now.
     if (this.#isBusy) this.#expectedAt = Math.min(this.#expectedAt, this.#now() + ms);
     else if (!this.#closed && this.#now() + ms < this.#wakeAt) this.#sleep(ms);
   }
@@ -94,7 +94,7 @@ export class Housekeeper {
       // A claim that waits for a due task joins this batch too: it needs no hint, and saves a commit.
       else this.#onDue();
       const { next: soonest, now, due } = await tended;
-      // `soonest` counts from when the store answered, and part of it has passed since.
+      // `soonest` counts from the moment at which the store answered. Part of it has passed since then.
       if (soonest !== null) next = Math.min(next, Math.max(0, soonest - (this.#now() - askedAt)));
       if (due.length > 0 && (await this.#fire(due, now))) next = 0;
       if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();
@@ -107,10 +107,13 @@ export class Housekeeper {
     if (!this.#closed) this.#sleep(Math.max(0, Math.min(next, this.#expectedAt - this.#now())));
   }
 
-  /** This promise has no caller: an error that is not the store's would otherwise crash the program. */
+  /**
+   * Reports an error that is not the store's. Nothing awaits the promise of housekeeping, so a throw would crash the
+   * program.
+   */
   #report(error: unknown): void {
     const { message } = error as Error;
-    // Once, not for every check.
+    // Report a fault once, not at every check.
     if (message !== this.#fault) this.#onFault(error);
     this.#fault = message;
   }

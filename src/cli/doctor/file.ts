@@ -94,7 +94,7 @@ function checkSpace(path: string): Finding {
   );
 }
 
-/** SQLite is told to cut it to 64 MiB when nobody reads an old state. */
+/** SQLite cuts it to 64 MiB when no reader needs an old state. */
 const LARGEST_WAL = 256_000_000;
 
 function checkWal(path: string, fileSize: number): Finding {

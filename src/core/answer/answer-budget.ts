@@ -13,7 +13,7 @@ export const ANSWER_BOUNDS = {
 
 /**
  * Bytes to reserve before a call starts, by what it answers: a page, or one row. `later`: the call may wait for long
- * and reserves nothing meanwhile. It only does not start while its client leaves too much unread.
+ * and reserves nothing meanwhile. It starts unless its client leaves too much unread.
  */
 export const ROOM_FOR = { page: LIMITS.answerBytes, row: 256 * 1024, later: 0 };
 export type AnswerKind = keyof typeof ROOM_FOR;

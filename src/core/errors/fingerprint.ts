@@ -29,7 +29,7 @@ function causeIn(stack: string): string | undefined {
   return name === undefined ? foldMessage(found[2]!) : `${name}: ${foldMessage(message!)}`;
 }
 
-/** Codes that the messages do not contain. */
+/** The codes in the stack that the messages do not contain. */
 function codesIn(stack: string, told: string): string {
   const codes = [...stack.matchAll(/^with (?:code|status) (\S{1,40})$/gm)].map(([, code]) => code!);
   const more = codes.filter((code, index) => !told.includes(code) && codes.indexOf(code) === index);

@@ -15,7 +15,7 @@ export function foldMessage(message: string): string {
   });
 }
 
-/** A first line without words, such as "[" of a list, says nothing: then the lines are joined. */
+/** If the first line has no words, such as "[" of a list, all lines are joined. */
 function firstLineOf(message: string): string {
   const first = message.split("\n", 1)[0]!;
   return /\p{L}/u.test(first) ? first : message.slice(0, LONGEST).replace(/\s+/g, " ");
@@ -23,7 +23,7 @@ function firstLineOf(message: string): string {
 
 // ── Parts of a message ──────────────────────────────────────────────────────────────────────────────────────
 
-/** Numbers that are a status of HTTP if they stand where one is expected. */
+/** Numbers that are an HTTP status where one is expected. */
 const STATUS = "(?:4(?:0\\d|1[0-8]|2[1-9]|31|51)|5(?:0\\d|1[01]|2\\d|30))";
 const REASON =
   "Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Method Not|Conflict|Gone|Unprocessable|Too Many|" +
@@ -116,7 +116,7 @@ function withoutJson(message: string): string {
 function tell(value: unknown, depth: number): string {
   if (typeof value === "string" || typeof value === "number") return String(value);
   if (typeof value !== "object" || value === null || depth === 0) return "";
-  // The first of several issues names the list; a path is a list of names.
+  // For a list of issues use the first one. A path is a list of names.
   if (Array.isArray(value)) {
     const isPath = value.every((each) => typeof each === "string" || typeof each === "number");
     return isPath ? value.join(".") : tell(value[0], depth);

@@ -40,7 +40,7 @@ function stackWithCauses(error: Error): string | null {
   return lines.join("\n");
 }
 
-/** Codes that libraries set beside the message: `code` of Node and databases, `status` of clients of HTTP. */
+/** Codes that libraries set in addition to the message: `code` of Node and databases, `status` of clients of HTTP. */
 function codesOf(error: unknown): string[] {
   if (typeof error !== "object" || error === null) return [];
   const { code, status, statusCode } = error as Record<string, unknown>;

@@ -5,7 +5,10 @@ import type { DibsEvent } from "./events.ts";
  * made of it (its parsed events, the bytes that a door sends, what a token may see of it) is made once.
  */
 export class EventPage {
-  /** One of these two, and the other when somebody first asks: a server passes most pages on as text. */
+  /**
+   * A page is created from one of these. The other one is made on first use, because a server passes most pages on as
+   * text.
+   */
   #texts: readonly string[] | undefined;
   #events: readonly DibsEvent[] | undefined;
   readonly #derived = new Map<unknown, unknown>();

@@ -1,6 +1,6 @@
 import type { DibsEvent, TaskEventType } from "./events.ts";
 
-// An event is passed on as JSON text from the store to its readers, and parsed only where somebody looks inside. A page
+// An event is passed on as JSON text from the store to its readers, and parsed only where code needs its fields. A page
 // of 1,000 events takes about 3 ms to parse and to write again, which the server's clients would wait for.
 
 const START = '{"type":"';
@@ -21,7 +21,7 @@ export function gapText(at: number, missed: number): string {
   return JSON.stringify({ type: "gap", at, missed });
 }
 
-/** How many numbers it stands for: a gap stands for those of the events that were missed. */
+/** How many numbers an event covers: a gap covers the numbers of all missed events. */
 export function spanOf(text: string): number {
   return text.startsWith(GAP) ? (JSON.parse(text) as { missed: number }).missed : 1;
 }

@@ -71,7 +71,7 @@ export type DibsEvent =
   | { type: "gap"; at: number; missed: number };
 
 /**
- * Events that somebody may have to act on, and of which there are few: dead letters, workers, and changes to queues,
+ * Important events: few, and an operator may have to act on them. Dead letters, workers, and changes to queues,
  * subscriptions, schedules and pools. Where not all events can be kept, these are dropped last.
  */
 export function isImportant(type: DibsEvent["type"]): boolean {

@@ -3,8 +3,8 @@ import { LIMITS } from "../input/limits.ts";
 import { show } from "../errors/show.ts";
 
 /**
- * `task.waitForChildren()` parks its task for a signal that nobody sends: "children:1-3,7" until the children with these
- * numbers have ended. The engines find out by themselves, when a child ends and when a task parks.
+ * `task.waitForChildren()` parks its task for a signal that no caller sends: "children:1-3,7" arrives when the children
+ * with these numbers have ended. The engines check that when a child ends and when a task parks.
  */
 const PREFIX = "children:";
 

@@ -46,14 +46,14 @@ export interface ChildRecord {
   endedAt: number | null;
 }
 
-/** With its result: for the holder of the parent. */
+/** A child with its result, for the holder of the parent. */
 export interface ChildEnd extends ChildRecord {
   result: Body | null;
   /** Of a dead child. */
   error: TaskError | null;
 }
 
-/** How a row counts in an answer. */
+/** The size of a child in an answer. */
 export function sizeOfChild(row: ChildRecord | ChildEnd): number {
   if (!("result" in row)) return ROW_BYTES;
   return ROW_BYTES + sizeOfBody(row.result) + sizeOfError(row.error);
@@ -82,7 +82,7 @@ export function isOrderName(name: string): boolean {
   return name.startsWith(ORDER_PREFIX);
 }
 
-/** As it is shown. */
+/** The child as it is shown to users. */
 export function shownName(name: string): string | null {
   return isOrderName(name) ? null : name;
 }
@@ -103,8 +103,8 @@ export function decodeSpawned(value: Body | null): SpawnedStep {
 }
 
 /**
- * The children of a task that ended this way are cancelled: nobody can use their results. A task that is done leaves
- * its children alone, and so does a dead one, because a redrive continues with them.
+ * Whether a task that ended this way cancels its children, because no task can use their results. A task that is done
+ * does not cancel them. A dead one does not either, because a redrive continues with them.
  */
 export function abandonsChildren(state: EndState): boolean {
   return state === "cancelled" || state === "expired";
@@ -115,12 +115,14 @@ export function abandonsWhenRemoved(state: EndState | null): boolean {
   return state === null || state === "dead";
 }
 
-/** A dead task that is redriven keeps its children with its steps. All others begin without. */
+/**
+ * A dead task that is redriven keeps its children and its steps. Every other task that runs again begins without them.
+ */
 export function keepsChildren({ state, fresh }: { state: TaskState; fresh: boolean }): boolean {
   return state === "dead" && !fresh;
 }
 
-/** How a child that is removed counts from then on. */
+/** The state in which a removed child counts from then on. */
 export function stateOnceRemoved(state: EndState | null): EndState {
   return state ?? "cancelled";
 }
@@ -179,7 +181,7 @@ export function childKeyTaken({ queue, idempotencyKey }: NewTask): DibsError {
   );
 }
 
-/** A spawn stands for one child. If the queue differs, the handler has changed since it spawned it. */
+/** A spawn returns the same child in each attempt. If the queue differs, the handler's code has changed since. */
 export function checkSameQueue(name: string | null, queue: string, spawned: SpawnedStep): void {
   if (spawned.queue === queue) return;
   const what = name === null ? `Child ${spawned.n}` : `Child ${show(name)}`;
@@ -189,7 +191,7 @@ export function checkSameQueue(name: string | null, queue: string, spawned: Spaw
   );
 }
 
-/** Two children of one call must not have the same key either. */
+/** Children of one call must not have the same key either: the second would be the same task as the first. */
 function checkOwnKeys(tasks: readonly NewTask[]): void {
   const seen = new Set<string>();
   for (const task of tasks) {

@@ -40,7 +40,7 @@ export interface Verified {
 }
 
 export function verificationTask(queue: string, { id, fence }: Verified): NewTask {
-  // The most attempts: a failing verifier is no reason to give up the result.
+  // As many attempts as possible: a verifier that fails is no reason to give up the result.
   return { queue: verificationQueue(queue), data: JSON.stringify({ id, fence }), maxAttempts: MOST_ATTEMPTS };
 }
 

@@ -8,7 +8,7 @@ export function encodeJson(value: unknown, what: string): string {
   return JSON.stringify(value);
 }
 
-/** A deeper value contains itself, or would overflow a parser. */
+/** The deepest value that is accepted: a deeper one probably contains itself, or would overflow a parser. */
 const DEEPEST = 200;
 
 function checkJson(value: unknown, path: string, depth: number): void {

@@ -9,7 +9,7 @@ import { escapeControls, show } from "../errors/show.ts";
 
 export type AddressKind = "memory" | "file" | "postgres" | "server";
 
-/** A `pg.Pool`, of whatever version of `pg`. It stands for the address of its database. */
+/** A `pg.Pool`, of any version of `pg`, used as the address of its database. */
 export interface PostgresPool {
   readonly options: object;
   connect(...given: never[]): unknown;

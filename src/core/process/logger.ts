@@ -4,7 +4,7 @@ export interface Logger {
   error(message: string, details?: object): void;
 }
 
-/** What a program gets that sets no logger. */
+/** The default: one line per message on standard error. */
 export const STANDARD_ERROR: Logger = {
   warn: (message) => console.warn(`dibs: ${message}`),
   error: (message) => console.error(`dibs: ${message}`),

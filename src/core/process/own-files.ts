@@ -6,9 +6,9 @@ import { DibsError } from "../errors/errors.ts";
 import { VERSION } from "./package-version.ts";
 
 /**
- * Finds the files of dibs that are not imported: those that run as a thread or a process of their own, and the dashboard's
- * page. A bundler does not know of them. A program that was bundled finds them beside the bundle, if they were bundled
- * too, or else in the installed package.
+ * Finds the files of dibs that are not imported: those that run as a thread or a process of their own, and the
+ * dashboard's page. A bundler does not know of them. A bundled program finds them next to the bundle, if they were
+ * bundled too, or else in the installed package.
  */
 
 /** Where this code is. A bundle in CommonJS has no `import.meta.url`. */
@@ -24,7 +24,7 @@ export function requireHere(): NodeJS.Require {
 }
 
 /**
- * The file of a thread, a process or the page. The sources name it by its place, such as `./thread.ts`, beside the
+ * The file of a thread, a process or the page. The sources name it by its path, such as `./thread.ts`, relative to the
  * `import.meta.url` of the caller. The build makes that `./dibs-thread.js`, a name that a user's file does not have.
  */
 export function ownFile(name: string, caller: string | undefined): URL {
@@ -40,7 +40,7 @@ export function ownFile(name: string, caller: string | undefined): URL {
   );
 }
 
-/** Most code is in `dist` itself, and that of an entry point such as `dist/cli/main.js` in a folder of it. */
+/** Most code is in `dist` itself. An entry point such as `dist/cli/main.js` is in a folder of `dist`. */
 function besideCode(name: string, caller: string | undefined): URL[] {
   const base = caller ?? here();
   return base === undefined ? [] : [new URL(name, base), new URL(`.${name}`, base)];
@@ -55,7 +55,7 @@ function inPackage(name: string): URL | undefined {
       const file = new URL(name, pathToFileURL(join(dirname(manifest), "dist/")));
       if (version === VERSION && existsSync(file)) return file;
     } catch {
-      // It is not installed there.
+      // The package is not installed there.
     }
   }
   return undefined;

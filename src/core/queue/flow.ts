@@ -39,8 +39,8 @@ export function describeFlow(
 }
 
 /**
- * The distribution of service times comes from the last successes, which are stored anyway: counting them in buckets
- * would cost every settlement, and this costs only the reader.
+ * The distribution of service times is computed from the last successes, which are stored anyway. Buckets would cost
+ * something at every settlement; this costs only the reader.
  */
 export const LATEST_SUCCESSES = 500;
 

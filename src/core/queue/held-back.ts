@@ -31,8 +31,8 @@ export function heldBackBy(
 }
 
 /**
- * The line is empty, and tasks wait because of their groups' limits. `wakeAt`: when the first of them may be promoted;
- * null: time alone promotes none.
+ * The reason if the line is empty and tasks wait because of their groups' limits. `wakeAt`: when the first of them may
+ * be promoted; null: time alone promotes none of them.
  */
 export function heldBackByGroups(wakeAt: number | null, now: number): HeldBack | null {
   return wakeAt !== null && wakeAt > now ? { by: "groups", until: wakeAt } : null;

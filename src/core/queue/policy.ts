@@ -54,7 +54,7 @@ export interface GroupPolicy {
   rateLimit: RateLimit[];
   /** Groups rotate: each starts one task per turn, however many it has. */
   fair: boolean;
-  /** How many turns a group gets where the others get one. */
+  /** How many turns per rotation a group gets; the other groups get one. */
   weight: Record<string, number>;
   /** The tasks of a group go to the worker that had the last one, while that worker lives. */
   sticky: boolean;
@@ -130,7 +130,7 @@ export const MOST_ATTEMPTS = 1_000;
 export const UNLIMITED_ATTEMPTS = 2 ** 31 - 1;
 const OVERFLOWS: ReadonlySet<unknown> = new Set<Overflow>(["refuse", "drop-oldest"]);
 const MOST_AT_ONCE = 1_000_000;
-/** Tasks of one group in the line at once. To hold the group, each of them is removed from the line again. */
+/** Most tasks of one group in the line at once. A hold of the group removes each of them from the line. */
 const MOST_OF_A_GROUP = 1_000;
 const MOST_WEIGHT = 100;
 const MOST_WEIGHTS = 10_000;
@@ -204,10 +204,9 @@ export function mismatches(named: NamedPolicy, policy: QueuePolicy): string[] {
 }
 
 /**
- * Whether this declaration was already applied, alone or as a part of another one. Then it is skipped, so that a restart
- * does not undo what an operator has changed since, nor does a program that declares fewer fields. `declared` can hold
- * several declarations: one that shares no field with the others, such as that of `verify()`, is stored in addition to
- * them.
+ * Whether this declaration was already applied, alone or as a part of another one. Then it is skipped, so that neither
+ * a restart nor a program that declares fewer fields undoes what an operator has changed since. `declared` is a list of
+ * declarations: one that shares no field with the others, such as that of `verify()`, is stored in addition to them.
  */
 export function isDeclared(declared: string | null, policy: NamedPolicy): boolean {
   const fields = Object.entries(policy) as [keyof NamedPolicy, unknown][];
@@ -242,13 +241,13 @@ export function governsGroups({ groups }: QueuePolicy): boolean {
   return groups.concurrency !== 1 || groups.rateLimit.length > 0 || groups.fair || groups.sticky;
 }
 
-/** After this change of policy, which tasks of each group are in the line must be decided again. */
+/** Whether this change of policy changes which tasks of a group may be in the line. */
 export function changesGroups(before: QueuePolicy, after: QueuePolicy): boolean {
   if (!governsGroups(before) && !governsGroups(after)) return false;
   return JSON.stringify(before.groups) !== JSON.stringify(after.groups);
 }
 
-/** After this change of policy, more or fewer ready tasks may start. */
+/** Whether this change of policy changes how many ready tasks may start. */
 export function changesGate(before: QueuePolicy, after: QueuePolicy): boolean {
   const gateOf = ({ maxConcurrency, rateLimit, window }: QueuePolicy): string =>
     JSON.stringify([maxConcurrency, rateLimit, window]);
@@ -279,13 +278,13 @@ export function groupOrder(policy: QueuePolicy): (a: InGroup, b: InGroup) => num
 export function maxInLine({ groups }: QueuePolicy, key: string, away: number): number {
   const { concurrency, rateLimit, fair, weight } = groups;
   let places = concurrency - away;
-  // One at a time with a rate limit: a task in the line has not been counted yet.
+  // With a rate limit only one task of the group is in the line, because the meter counts a task when it starts.
   if (rateLimit.length > 0) places = Math.min(places, 1);
   if (fair) places = Math.min(places, Object.hasOwn(weight, key) ? weight[key]! : 1);
   return Math.max(0, places);
 }
 
-/** Not every ready task may start, so a claim must check the limits. */
+/** Whether the queue has limits, so that a claim must check which ready tasks may start. */
 export function isGated({ maxConcurrency, rateLimit, window }: QueuePolicy): boolean {
   return maxConcurrency !== null || rateLimit.length > 0 || window !== null;
 }

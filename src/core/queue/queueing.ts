@@ -38,7 +38,7 @@ export interface ServiceGoal {
   utilisation: number;
 }
 
-/** The smallest number of servers that reaches the goal; `most` if that many do not. */
+/** The smallest number of servers that reaches the goal, or `most` if even `most` servers do not. */
 export function serversFor(load: number, serviceMs: number, goal: ServiceGoal, most: number): number {
   if (load <= 0) return 0;
   const least = Math.ceil(load / goal.utilisation - ROUNDING);
@@ -52,7 +52,7 @@ export function serversFor(load: number, serviceMs: number, goal: ServiceGoal, m
   return most;
 }
 
-/** 2.0000000000000004 servers are two. */
+/** Rounds away binary noise: 2.0000000000000004 servers are two. */
 const ROUNDING = 1e-9;
 
 /** Erlang B, by its recurrence, which neither overflows nor loses digits. */
@@ -77,6 +77,6 @@ function quantileFrom(
   servers: number,
   share: number,
 ): number {
-  // Those that wait at all wait exponentially long, with the rate of the free capacity.
+  // The wait of those that wait is exponentially distributed, with the rate of the free capacity.
   return waits <= 1 - share ? 0 : (Math.log(waits / (1 - share)) * serviceMs) / (servers - load);
 }

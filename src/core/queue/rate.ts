@@ -40,10 +40,10 @@ export type Meter = Readonly<Record<string, Tally>>;
 export const NO_METER: Meter = {};
 
 const UNSEEN: Tally = [0, 0];
-/** A paced start that is late by up to this is made up for. Anything before that is not. */
+/** A paced start that is late by at most this does not delay the next ones. A longer delay does. */
 const CATCH_UP_MS = 50;
 const MOST_LIMITS = 8;
-/** A longer span is not a rate but a budget, and no one would notice that it is used up. */
+/** A longer span is a budget, not a rate: it could be used up for days, and the queue would look stuck. */
 const LONGEST_SPAN_MS = 31 * 86_400_000;
 
 const FEWER = "For fewer than one, make `per` longer; to start none for a while, pause the queue.";
@@ -96,7 +96,7 @@ export function roomFor(limits: readonly RateLimit[], meter: Meter, now: number)
   return room;
 }
 
-/** Nothing that the meter has counted still matters, whatever the limits are. */
+/** Whether all spans of the meter are over, so that no limit would count anything of it. */
 export function isOver(meter: Meter, now: number): boolean {
   return Object.entries(meter).every(([name, tally]) => {
     const [kind, per] = name.split(" ", 2) as ["pace" | "span", string];

@@ -58,7 +58,7 @@ export function openingAt(window: Window, now: number): Opening {
   return opening;
 }
 
-/** Every claim asks, and the answer changes twice a day. */
+/** Cached, because every claim asks and the answer changes twice a day. */
 const known = new Map<string, Opening & { since: number }>();
 const MOST_KNOWN = 1_000;
 

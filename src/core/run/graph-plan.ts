@@ -35,7 +35,7 @@ export function planGraph(run: RunUnderWay, at: At, success: Success): Following
     stage.joins ? [] : withCosts(run, stage, tasksAt(run, at, stage, success, stored), success.next),
   );
   const starts = (stage: string): boolean => tasks.some((task) => task.stage === stage);
-  // A result stays until all that get it have started.
+  // A result stays stored until all stages that get it have started.
   const storesResult =
     !each && (followers.length === 0 || followers.some((stage) => stage.joins || !starts(stage.name)));
   for (const { stage } of tasks) counts[stage] = (counts[stage] ?? 0) + 1;
@@ -72,7 +72,9 @@ function tasksAt(
   return [taskOf(run, stage.name, at.part, objectOf(inputs.map((one) => [one.stage, textOf(one.result)])))];
 }
 
-/** The parts can only be worked on one by one, or joined: no stage gets them together with something that is whole. */
+/**
+ * Refuses parts that a later stage would merge with a result that is not split: stages get parts one by one, or joined.
+ */
 function checkParts(run: RunUnderWay, stage: string, followers: readonly Stage[]): void {
   const [first] = followers;
   const joining = followers.find(({ joins }) => joins);
@@ -89,14 +91,17 @@ function checkParts(run: RunUnderWay, stage: string, followers: readonly Stage[]
   }
 }
 
-/** What a joining stage gets: the list of the results before it; of several stages, a list of each. */
+/**
+ * The input of a joining stage: the list of results of the stage before it, or of several stages an object with a list
+ * of each.
+ */
 function joined(stages: readonly Stage[], stage: Stage, results: readonly PartResult[]): string {
   const listOf = (name: string): string => gather(inOrder(results.filter((one) => one.stage === name)));
   if (isMerging(stage)) return objectOf(stage.after.map((name) => [name, listOf(name)]));
   return checkGathered(listOf(inputsOf(stages, stage.name)[0]!));
 }
 
-/** The result of the last stage; of several, an object with that of each. */
+/** The result of the run: that of its last stage, or of several an object with the result of each. */
 function resultOf(stages: readonly Stage[], results: readonly PartResult[]): Body | null {
   const last = lastStages(stages).map((name) => [name, results.filter((one) => one.stage === name)] as const);
   const isWhole = (found: readonly PartResult[]): boolean =>

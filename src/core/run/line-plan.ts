@@ -37,7 +37,7 @@ export function planLine(run: RunUnderWay, at: At, success: Success): Following 
   return { ...over, tasks: withCosts(run, join, [joined], undefined) };
 }
 
-/** What follows a task. Throws INVALID if the stage returned something that its pipeline cannot continue with. */
+/** Plans what follows a task. Throws INVALID if its pipeline cannot continue with what the stage returned. */
 function nextStageAfter(
   run: RunStart,
   at: At,

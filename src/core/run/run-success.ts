@@ -26,7 +26,7 @@ export interface RunUnderWay extends RunStart {
   id: string;
   /** Tasks of the run that are not done. */
   underWay: number;
-  /** Tasks that are not done, by stage, if its stages are a graph. */
+  /** The number of tasks that are not done, by stage; only if the stages are a graph. */
   counts: StageCounts | null;
   /** Stored results, as far as `neededResults` says. */
   partResults(): PartResult[];
@@ -48,7 +48,7 @@ export interface Following {
   counts: StageCounts | null;
   /** The result of this task must be stored until the join. */
   storesResult: boolean;
-  /** The join uses the stored results up. */
+  /** The join consumes the stored results. */
   joinsResults: boolean;
   /** The run is done with this task. */
   end: { result: Body | null } | null;

@@ -34,7 +34,7 @@ export interface RunPlace {
   part: number[];
   /** From the definition that the run began with. */
   joins: boolean;
-  /** Also from there: the stages whose results it gets as an object. */
+  /** The stages whose results it gets as an object, from the definition that the run began with. */
   after?: string[];
 }
 
@@ -159,7 +159,7 @@ export function notOfRun(id: string, { each }: { each?: boolean }): Error {
   );
 }
 
-/** A verdict would end the stage, and nothing would follow. */
+/** A task of a run cannot give a verdict: that would end its stage, and no task of the run would follow. */
 export function verdictOfStage(id: string): Error {
   return invalid(
     `Task ${id} is a stage of a run and cannot give a verdict. Ack it with the input of the next stage.`,

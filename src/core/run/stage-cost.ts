@@ -93,7 +93,7 @@ export function withFirstCost(task: NewTask): NewTask {
   return task.cost === undefined && typeof cost === "number" ? { ...task, cost } : task;
 }
 
-/** Guessing a cost would break the limit that the cost is for. */
+/** Throw instead of assuming a cost: a wrong one would break the limit that it is for. */
 export function missingCost(pipeline: string, stage: string): Error {
   return invalid(
     `Stage "${stage}" of pipeline "${pipeline}" computes its cost from its input, and no cost was given. Work on the stage before ` +

@@ -40,7 +40,7 @@ export function followersOf<Stage extends Ordered>(stages: readonly Stage[], nam
   return stages.filter((stage) => inputsOf(stages, stage.name).includes(name));
 }
 
-/** Those without followers: the result of a run is theirs. */
+/** The stages without followers: their results are the result of the run. */
 export function lastStages(stages: readonly Ordered[]): string[] {
   return stages.map(({ name }) => name).filter((name) => followersOf(stages, name).length === 0);
 }

@@ -19,7 +19,7 @@ export function checkPayloads(
   }
 }
 
-/** The tasks that a queue will really get: the first with a key counts if the key is free, the others do not. */
+/** The tasks that an add really creates: of those with the same key only the first, and only if the key is free. */
 export function countNew<Task extends Adding>(
   tasks: readonly Task[],
   isKeyTaken: (task: Task) => boolean,
@@ -43,12 +43,12 @@ export function checkDepth(queue: string, depth: DepthByState, adding: number, m
   if (pending + adding > maxDepth) throw queueFull(queue, pending, adding, maxDepth);
 }
 
-/** How much a queue holds is limited, so adds to it are not on the fast path. */
+/** Whether a queue limits how many tasks or bytes it stores. Adds to it take the general path. */
 export function isBounded({ maxDepth, maxBytes }: QueuePolicy): boolean {
   return maxDepth !== null || maxBytes !== null;
 }
 
-/** A full queue takes new tasks, and drops old ones for them. */
+/** Whether a full queue accepts new tasks and drops old ones for them. */
 export function dropsOldest(policy: QueuePolicy): boolean {
   return policy.overflow === "drop-oldest" && isBounded(policy);
 }
@@ -65,17 +65,17 @@ export function sizeOf(data: NewTask["data"]): number {
   return Buffer.byteLength(data);
 }
 
-/** How many tasks a full queue drops by their number. */
+/** How many tasks a queue above maxDepth drops. */
 export function surplusOf({ ready, waiting, scheduled }: DepthByState, { maxDepth }: QueuePolicy): number {
   return maxDepth === null ? 0 : Math.max(0, ready + waiting + scheduled - maxDepth);
 }
 
-/** As stored: null is the default. */
+/** The content type as it is stored: null for JSON. */
 export function storedContentType({ contentType }: Pick<NewTask, "contentType">): string | null {
   return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
 }
 
-/** As stored: JSON, or null without headers. */
+/** The headers as they are stored: JSON, or null without headers. */
 export function storedHeaders({ headers }: Pick<NewTask, "headers">): string | null {
   if (headers === undefined) return null;
   // The copies of a published message share their headers, so the last text is used again.

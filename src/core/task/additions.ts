@@ -20,7 +20,7 @@ export function checkTasks(tasks: NewTask[]): void {
   checkEach(tasks, checkTask);
 }
 
-/** What a success adds: tasks, and messages to topics. */
+/** What an ack adds: tasks, and messages to topics. */
 export function checkAdditions(additions: Addition[]): void {
   checkEach(additions, checkAddition);
 }

@@ -3,7 +3,7 @@ import type { AttemptOutcome } from "./task.ts";
 
 /** Which ends of an attempt count, and for what. Used by all engines. */
 
-/** These count towards maxAttempts, and the worker is avoided in the next attempt (retry elsewhere). */
+/** The outcomes that count towards maxAttempts. The next attempt avoids the worker (retry elsewhere). */
 export const FAILURES = ["failed", "timeout", "lost", "refused"] as const satisfies AttemptOutcome[];
 export type Failure = (typeof FAILURES)[number];
 
@@ -14,7 +14,10 @@ export function isFailure(outcome: AttemptOutcome): outcome is Failure {
   return (FAILURES as readonly AttemptOutcome[]).includes(outcome);
 }
 
-/** Counts an attempt in the rates of its queue. Attempts that were given back, parked or cancelled tell nothing about it. */
+/**
+ * Counts an attempt in the rates of its queue. Attempts that were released, parked or cancelled say nothing about how
+ * the queue performs, and are not counted.
+ */
 export function countAttempt(flow: Flow, outcome: AttemptOutcome, serviceMs: number): void {
   if (outcome === "done") flow.done++;
   else if (outcome === "rejected" || isFailure(outcome)) flow.failed++;

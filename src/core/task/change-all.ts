@@ -23,7 +23,9 @@ export interface BulkOptions {
 
 export interface BulkProgress {
   changed: number;
-  /** They matched, and were not changed: they moved meanwhile, or were that way already. */
+  /**
+   * Tasks that matched and were not changed: their state changed meanwhile, or they already had the requested values.
+   */
   skipped: number;
   /** Tasks that were compared. */
   searched: number;
@@ -40,7 +42,7 @@ export async function changeAll(
   { states, match, limit, dryRun, onProgress, signal }: BulkOptions,
 ): Promise<BulkProgress> {
   const progress = { changed: 0, skipped: 0, searched: 0 };
-  // A change may move a task behind the cursor, or into the next state: it is met again there.
+  // A change may move a task behind the cursor or into a state that is listed later, so the list can return it again.
   const seen = new Set<string>();
   let startedAt: number | undefined;
   for (const state of states) {
@@ -82,12 +84,12 @@ async function changeEach(port: Port, tasks: readonly TaskRecord[], change: Bulk
   return outcomes.filter(Boolean).length;
 }
 
-/** A worker has started it meanwhile, or it is gone. */
+/** The task cannot be changed any more: a worker has started it meanwhile, or it was removed. */
 const MOVED: ReadonlySet<string> = new Set(["WRONG_STATE", "TASK_NOT_FOUND"]);
 
 async function changeOne(port: Port, id: string, change: BulkChange): Promise<boolean> {
   if (change.kind !== "cancel") return (await port.change(id, change)).changed;
   const state = await port.cancel(id);
-  // A claimed one ends when its worker lets go.
+  // A claimed task ends when its worker settles it.
   return state === "cancelled" || !isEnd(state);
 }

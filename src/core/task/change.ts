@@ -8,7 +8,7 @@ import { type Body, isEnd, type TaskState } from "./task.ts";
  * does. Durations are milliseconds.
  */
 export type TaskChange =
-  /** Of a task that no worker has. With a `delay` of 0 it is ready now. */
+  /** An update of a task that is not claimed. With a `delay` of 0 it is ready now. */
   | ({ kind: "update" } & TaskUpdate)
   /** A scheduled task is due now. */
   | { kind: "promote" }
@@ -37,7 +37,7 @@ export interface Changing {
 export function checkChange(change: TaskChange, { id, state, ofRun }: Changing): void {
   if (change.kind === "again") {
     if (!isEnd(state)) throw wrongState(id, `is ${state}, and only a task that has ended runs again`);
-    // What followed it in its run exists already, or was cancelled with the run.
+    // The tasks that follow it in its run exist already, or were cancelled with the run.
     if (ofRun && state !== "dead")
       throw wrongState(id, `is ${state}, and part of a run. Start a new run instead`);
     return;
@@ -76,8 +76,8 @@ export function destinationOf(change: Exclude<TaskChange, { kind: "again" }>, st
 }
 
 /**
- * Whether a task that is scheduled by a change still blocks its group. One that has failed keeps its position, as after a
- * failure. Any other is as one that is added with a delay: it joins its group when it is due.
+ * Whether a task that is scheduled by a change still blocks its group. A task that has failed keeps its position, as
+ * after the failure. Any other task joins its group when it is due, like one that was added with a delay.
  */
 export function goesOnBlocking(
   task: { blocksGroup: boolean; failures: number },

@@ -3,7 +3,7 @@ import type { NextCosts } from "../run/stage-cost.ts";
 import type { Addition, Body, ClaimedTask, ClaimRef, TaskError } from "./task.ts";
 import type { Verified } from "../handler/verification.ts";
 
-/** What callers of the port say to claim and settle, and what they learn of their claims. */
+/** The types with which callers of the port claim and settle, and what the port returns about claims. */
 
 export interface ClaimCall {
   queues: string[];
@@ -66,8 +66,8 @@ export type ClaimNotice =
   | { kind: "lost" | "timeout" | "cancel"; id: string; fence: number }
   | { kind: "gone" };
 
-/** What a holder learns of a claim that is still valid. */
+/** The status of a valid claim, which extend and progress return to its holder. */
 export interface ClaimStatus {
-  /** The task ends cancelled, whatever its holder says: stop. */
+  /** A cancel was requested. The holder should stop: the task ends cancelled, whatever the settlement. */
   cancelRequested: boolean;
 }

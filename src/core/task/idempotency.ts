@@ -3,7 +3,7 @@
 /** A key is valid for this long after the end of its task, in milliseconds. */
 export const KEY_AFTER_END = 86_400_000;
 
-/** From then on the key of a task that ends now may be used again. */
+/** When the key of a task that ends now becomes free. */
 export function keyExpiresAt(endedAt: number): number {
   return endedAt + KEY_AFTER_END;
 }

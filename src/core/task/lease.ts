@@ -27,7 +27,7 @@ export function leaseOfClaim(
   return session === null ? named : Math.max(named, session.lease);
 }
 
-/** When a claim ends by itself: a manual one with its lease, one of a session with the queue's timeout. */
+/** When a claim ends by itself: a manual claim after its lease, a session's claim after the queue's timeout. */
 export function deadlineOf(
   lease: number,
   policy: Pick<QueuePolicy, "timeout">,

@@ -2,7 +2,10 @@ import type { QueuePolicy } from "../queue/policy.ts";
 
 /** Which ended tasks and runs are pruned. */
 
-/** Those past their age, or beyond the last `count`. `earliest`: the earliest ends, in that order; `ended`: of all. */
+/**
+ * The rows that are past their age, or beyond the last `count`. `earliest`: rows in the order of their ends; `ended`:
+ * the number of all that have ended.
+ */
 export function pastRetention<Row>(
   earliest: readonly Row[],
   endedAt: (row: Row) => number,

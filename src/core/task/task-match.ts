@@ -42,7 +42,7 @@ export function storedHeaderPart({ headers = {} }: TaskMatch): string | null {
   return first ? `${JSON.stringify(first[0])}:${JSON.stringify(first[1])}` : null;
 }
 
-/** Where a search over `rows` ends whose answer has the first `shown` of its `hits`, which are indexes in `rows`. */
+/** Where a search over `rows` ends if its answer has the first `shown` of the `hits` (indexes in `rows`). */
 export function endOfSearch(
   { length, isAll }: { length: number; isAll: boolean },
   hits: readonly number[],

@@ -46,7 +46,7 @@ export interface NewTask {
   run?: RunStart;
 }
 
-/** A task for every subscription whose pattern matches the topic. */
+/** A message: it becomes a task for every subscription whose pattern matches the topic. */
 export type NewMessage = Omit<NewTask, "queue" | "run" | "unique"> & { topic: string };
 
 /** What a success adds: a task for a queue, or a message for all current subscriptions. */
@@ -107,7 +107,7 @@ export interface ClaimedTask extends ClaimRef {
   run?: RunPlace;
 }
 
-/** What one execution of a handler leaves for the next one: see docs/concepts/steps-and-signals.md. */
+/** What one call of a handler stores for the next one: see docs/concepts/steps-and-signals.md. */
 export interface Step {
   /** `timeout`: the signal of that name did not arrive in time. `child`: a child was spawned (core/handler/children.ts). */
   kind: "step" | "signal" | "timeout" | "child";
@@ -252,7 +252,9 @@ export const NO_DEPTH: Readonly<DepthByState> = {
 
 export interface QueueStats {
   queue: string;
-  /** False: no task was ever added to it and no worker declared it, or it was deleted. All figures are 0 then. */
+  /**
+   * False: no task was ever added to the queue and no worker declared it, or it was deleted. All figures are 0 then.
+   */
   exists: boolean;
   paused: boolean;
   depth: DepthByState;
@@ -268,10 +270,7 @@ export interface QueueStats {
   /** How the service times of the latest successes are distributed; null if none is stored. */
   serviceTimes: ServiceTimes | null;
   workers: number;
-  /**
-   * Why no task starts although there are tasks and the limits will allow them later; null: nothing holds the queue
-   * back.
-   */
+  /** Why the queue is held back: it has tasks, and its limits let none start now. Null: it is not held back. */
   heldBack: HeldBack | null;
 }
 

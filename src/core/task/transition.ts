@@ -3,14 +3,14 @@ import type { QueuePolicy } from "../queue/policy.ts";
 import type { EndState } from "./task.ts";
 
 /**
- * What becomes of a task when it leaves a state. Pure functions that return the transition; the engines carry it out.
- * Times are the engine's.
+ * Which state follows when a task leaves one. Pure functions return the transition, and the engines carry it out. Times
+ * are the engine's.
  */
 
 /** The due time of a task that waits for a signal without a timeout. */
 export const NEVER = Number.MAX_SAFE_INTEGER;
 
-/** What decides over a task that nothing holds any more. */
+/** What decides the next state of a task that has no claim any more. */
 export interface Returning {
   expiresAt: number | null;
   /** The run of a pipeline that it belongs to has ended. */
@@ -25,10 +25,10 @@ export interface Failed extends Returning {
   cancelRequested: boolean;
 }
 
-/** What the task waits for before it enters the line; `delay` 0 without a signal: nothing. */
+/** What the task waits for before it enters the line. With a `delay` of 0 and no signal it enters at once. */
 export interface Wait {
   delay: number;
-  /** It is parked: the signal may come before the delay has passed. */
+  /** The task is parked for this signal, which may arrive before the delay has passed. */
   signal?: string | undefined;
 }
 
@@ -42,7 +42,7 @@ export type Transition =
 /** `fail` of the engines carries out a death, since only a failed attempt leads to it. */
 export type TransitionOrDeath = Transition | { to: "dead" };
 
-/** A failure is followed by another attempt, unless it was the last one or the task was cancelled. */
+/** After a failure: another attempt, unless this was the last one or the task was cancelled. */
 export function afterFailure(task: Failed, wait: Wait, now: number): TransitionOrDeath {
   if (task.cancelRequested || task.runEnded) return { to: "cancelled" };
   if (isExhausted(task.failures, task.maxAttempts)) return { to: "dead" };
@@ -65,7 +65,7 @@ export function isOutlived(expiresAt: number | null, now: number): boolean {
   return expiresAt !== null && expiresAt <= now;
 }
 
-/** A settlement of a cancelled task ends it, whatever it says. Only a failure is recorded as one first. */
+/** Every settlement of a cancelled task ends the task. A failure is recorded in the ledger as well. */
 export function isOverruledByCancel(cancelRequested: boolean, kind: string): boolean {
   return cancelRequested && kind !== "fail";
 }

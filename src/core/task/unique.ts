@@ -55,7 +55,7 @@ export function checkUnique(unique: Unique, { delay, idempotencyKey }: Partial<N
   const isState = during === "waiting" || during === "pending";
   if (!isState && !(Number.isInteger(during) && during >= 1 && during <= KEY_AFTER_END))
     throw invalid(`while of unique is "waiting", "pending" or a duration of up to 1d; got ${show(during)}.`);
-  // A worker that has begun has read the payload: nothing could be replaced.
+  // A worker that has started the task has read its payload, so it is too late to replace it.
   if (on !== "keep" && during !== "waiting")
     throw invalid(`unique with on: "${on}" needs while: "waiting"; got ${show(during)}.`);
   if (on === "debounce" && !delay)
@@ -69,18 +69,21 @@ export function storedUniqueKey(key: string): string {
   return MARK + key;
 }
 
-/** As the engines get it: with the name of its key. */
+/** The addition as the engines get it: with the stored name of its key. */
 export function withStoredKey<Task extends { unique?: Unique; idempotencyKey?: string }>(task: Task): Task {
   return task.unique === undefined ? task : { ...task, idempotencyKey: storedUniqueKey(task.unique.key) };
 }
 
-/** As people see a stored key. */
+/** A stored key as it is shown to people. */
 export function shownKey(stored: string | null): { idempotencyKey: string | null; uniqueKey?: string } {
   if (stored === null || !stored.startsWith(MARK)) return { idempotencyKey: stored };
   return { idempotencyKey: null, uniqueKey: stored.slice(MARK.length) };
 }
 
-/** Whether the task that has the key keeps it from a new one. `failures`: its failed attempts. */
+/**
+ * Whether the task that has the key still keeps it, so that a new task cannot take it over. `failures`: its failed
+ * attempts.
+ */
 export function holdsKey(
   unique: Unique,
   holder: { state: TaskState; failures: number; createdAt: number },

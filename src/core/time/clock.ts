@@ -23,7 +23,7 @@ export interface Clock {
   standStill?(work: Promise<unknown>): void;
 }
 
-/** setTimeout fires at once for anything above 2^31 - 1 ms. */
+/** The longest timer: setTimeout fires at once for anything above 2^31 - 1 ms. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
 export function startTimer(ms: number, fn: () => void): () => void {

@@ -81,7 +81,7 @@ export interface ScheduleRecord {
   jitter: number | null;
   task: ScheduledTask;
   paused: boolean;
-  /** It fires no more: `until` has passed, or `limit` is reached. */
+  /** The schedule fires no more: `until` has passed, or `limit` is reached. */
   ended: boolean;
   /** Tasks that its plan has added. */
   fired: number;
@@ -156,7 +156,7 @@ function parseBounds({ until, limit, jitter }: TimingOptions): ScheduleBounds {
   };
 }
 
-/** A Date, or what JSON has for it: a time with its zone as text, or milliseconds. */
+/** An instant: a Date, or in JSON a text with a time zone, or milliseconds. */
 function parseUntil(until: unknown): number {
   const at = until instanceof Date ? until.getTime() : typeof until === "string" ? timeFrom(until) : until;
   if (typeof at === "number" && Number.isSafeInteger(at) && at >= 0) return at;
@@ -174,8 +174,8 @@ export function timingOf(definition: Timing): Timing {
 }
 
 /**
- * The state after a declaration; undefined if nothing changes. Only a new timing plans again: a planned or overdue
- * firing stays when only the task changes.
+ * The state after a declaration; undefined if nothing changes. Only a new timing plans the next firing again. If only
+ * the task changes, a planned or overdue firing stays.
  */
 export function define(
   before: ScheduleState | null,
@@ -225,7 +225,7 @@ export interface Firing {
   after: ScheduleState;
 }
 
-/** What happens at a time that the plan has reached. */
+/** What a schedule does when its planned time is reached. */
 export function fire(before: ScheduleState, now: number): Firing {
   const times = due(before, now);
   const { missed, limit = Number.POSITIVE_INFINITY } = before.definition;

@@ -87,7 +87,7 @@ export function matchesTopic(pattern: string, topic: string): boolean {
   for (const part of pattern.split(".")) {
     const next = new Set<number>();
     if (part === ANY_WORDS) {
-      // The lowest position comes first, and the others reach nothing that it does not.
+      // The lowest position comes first. The others reach no position that it does not reach.
       const [first = Infinity] = reached;
       for (let to = first; to <= words.length; to++) next.add(to);
     } else {

@@ -27,7 +27,7 @@ const HANDLERS: Handlers = {
     throw new AmqpError("CHANNEL_ERROR", "second 'channel.open' seen");
   },
   "channel.flow": (channel, { active }) => {
-    // As RabbitMQ: clients may ask to go on, and not to stop.
+    // Like RabbitMQ: clients may ask to resume deliveries, but not to stop them.
     if (!active) throw new AmqpError("NOT_IMPLEMENTED", "active=false");
     channel.send("channel.flow-ok", { active: true });
   },
@@ -49,8 +49,8 @@ interface Call {
 }
 
 /**
- * One channel: takes its methods in order, one after the other. A method that waits for the store holds up those behind
- * it, except that messages are published, and acknowledged, without waiting for each other.
+ * One channel: takes its methods in order, one after the other. A method that waits for the store delays the next ones.
+ * Publishes and acks do not wait for each other.
  *
  *   open ──channel.close──▶ gone
  *     └──error──▶ closing: everything but close-ok is ignored ──close-ok──▶ gone
@@ -62,7 +62,7 @@ export class Channel {
   readonly deliveries: Deliveries;
   /** How publishes are answered. */
   mode: "plain" | "confirm" | "tx" = "plain";
-  /** The queue that an empty name stands for: the last one declared. */
+  /** The queue that an empty name means: the last one declared. */
   lastQueue = "";
   #waiting: Call[] = [];
   #isBusy = false;

@@ -1,7 +1,7 @@
 import type { Channel } from "./channel.ts";
 
 /**
- * The confirms of one channel. What the store has answered is told once per turn of the event loop: one ack with
+ * The confirms of one channel. Answers of the store are confirmed once per turn of the event loop: one ack with
  * `multiple` for all that are settled in a row, and single ones for the others.
  */
 export class Confirms {
@@ -9,7 +9,7 @@ export class Confirms {
   #last = 0;
   /** All up to this one are confirmed. */
   #through = 0;
-  /** Settled beyond that: whether they were stored. */
+  /** Tags above `#through` that are not confirmed yet, with whether their message was stored. */
   readonly #settled = new Map<number, boolean>();
   #isScheduled = false;
   #isEnded = false;
@@ -31,10 +31,10 @@ export class Confirms {
     this.#settled.set(tag, isStored);
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    process.nextTick(() => this.#tell());
+    process.nextTick(() => this.#confirm());
   }
 
-  #tell(): void {
+  #confirm(): void {
     this.#isScheduled = false;
     if (this.#isEnded) return;
     const first = this.#through + 1;
@@ -46,20 +46,20 @@ export class Confirms {
     }
     for (const [tag, isStored] of this.#settled) {
       if (isStored) {
-        // It is told now, and counted when those before it are.
+        // Confirm it alone now. `#through` passes it when all messages before it are confirmed.
         this.#channel.send("basic.ack", { deliveryTag: tag, multiple: false });
-        this.#told.add(tag);
+        this.#confirmed.add(tag);
       } else {
         this.#channel.send("basic.nack", { deliveryTag: tag, multiple: false, requeue: false });
-        this.#told.add(tag);
+        this.#confirmed.add(tag);
       }
       this.#settled.delete(tag);
     }
-    while (this.#told.delete(this.#through + 1)) this.#through++;
+    while (this.#confirmed.delete(this.#through + 1)) this.#through++;
   }
 
-  /** Beyond `#through`, and already told. */
-  readonly #told = new Set<number>();
+  /** Tags above `#through` that are already confirmed. */
+  readonly #confirmed = new Set<number>();
 
   end(): void {
     this.#isEnded = true;

@@ -326,7 +326,7 @@ export class AmqpDoor {
         connection.fail(new AmqpError("CONNECTION_FORCED", "the token of this connection was revoked"));
   }
 
-  /** Hands out no more tasks. Resolves when clients have acknowledged what they hold, or after `ms`. */
+  /** Delivers no more tasks. Resolves when clients have acknowledged what they hold, or after `ms`. */
   async drain(ms: number): Promise<void> {
     this.#isDraining = true;
     for (const feeder of this.#feeders.values()) feeder.stop();
@@ -354,7 +354,7 @@ export class AmqpDoor {
       this.#deadLetters.stop(),
       ...[...this.#feeders.values()].map((feeder) => feeder.leave()),
     ]);
-    // What was sent at this moment is written before the sockets are closed.
+    // Frames that were sent just before are written before the sockets are closed.
     await new Promise((resolve) => setImmediate(resolve));
     for (const connection of this.#connections) connection.destroy();
   }

@@ -332,7 +332,7 @@ export class Feeder {
     for (const consumer of consumers) consumer.cancelled();
   }
 
-  /** Hands out nothing more. */
+  /** Delivers nothing more. */
   stop(): void {
     this.#isStopped = true;
     this.#claiming?.abort(new Error("the server stops"));

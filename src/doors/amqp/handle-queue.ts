@@ -113,8 +113,8 @@ function portToRemove(channel: Channel, name: string): Port {
 }
 
 /**
- * Dead letters move without a client, to wherever the arguments of their queue lead. So whoever declares it needs `add`
- * there. Without a key of the queue's own, messages name any queue by their own keys.
+ * Dead letters move without a client, to wherever the arguments of their queue lead. So a client that declares it needs
+ * `add` there. Without a key of the queue's own, messages name any queue by their own keys.
  */
 function needDeadLetters(channel: Channel, settings: QueueSettings): void {
   const { deadLetterExchange: exchange, deadLetterRoutingKey: key } = settings;

@@ -3,7 +3,10 @@ import type { Logger } from "../../core/process/logger.ts";
 import { show } from "../../core/errors/show.ts";
 import { AmqpError } from "./wire/errors.ts";
 
-/** The one place where errors of the broker become errors of AMQP. What is unexpected is logged, and told to nobody. */
+/**
+ * The one place where errors of the broker become errors of AMQP. Unexpected errors are logged, and clients do not see
+ * them.
+ */
 export function translateError(error: unknown, logger: Logger): AmqpError {
   if (error instanceof AmqpError) return error;
   if (isDibsError(error)) {

@@ -1,7 +1,7 @@
 import { encodeJson } from "../../core/input/json.ts";
 import { type Body, JSON_TYPE } from "../../core/task/task.ts";
 
-/** JSON within JSON: a payload is a value of the request, not a text in it. */
+/** A payload is a JSON value of the request, not JSON in a text. */
 export function toBody(data: unknown): string {
   return encodeJson(data ?? null, "data");
 }
@@ -31,9 +31,9 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The limit of the library's codec, plus some levels around it. */
+/** The deepest nesting of an answer: the limit of the library's codec, plus some levels around it. */
 const DEEPEST = 250;
-/** Each level takes two characters, and a few thousand levels are harmless. */
+/** A shorter text is not checked: each level takes two characters, and a few thousand levels do no harm. */
 const SURELY_FLAT = 4_000;
 
 function isFlat(value: unknown, depth: number): boolean {

@@ -84,7 +84,10 @@ export function claims(app: App): void {
   );
 }
 
-/** The client is gone, or the server stops: other workers need not wait for the lease to end. */
+/**
+ * Releases tasks that the client never got, because it is gone or the server stops: other workers then need not wait
+ * for the lease to end.
+ */
 export async function giveBack(port: Port, tasks: ClaimedTask[]): Promise<never> {
   await Promise.all(tasks.map((task) => port.settle(task, { kind: "release", started: false })));
   throw new DibsError("UNAVAILABLE", "The client no longer waits, or the server stops. Try again soon.");
@@ -145,7 +148,7 @@ function flows(app: App, path: string): void {
   );
 }
 
-/** What the task of this claim asks for a verdict on, and its own queue. */
+/** The result that the task of this claim asks a verdict on, and the queue of that result. */
 async function verifiedIn(
   port: Port,
   params: Record<string, unknown>,
@@ -157,8 +160,8 @@ async function verifiedIn(
 }
 
 /**
- * A verifier need not be allowed to read the other tasks of the queue. If the result is gone, the verdict has no
- * effect.
+ * Reads only what a verifier may read: its token need not allow the other tasks of the queue. If the result is gone,
+ * the verdict has no effect.
  */
 async function locationOf(
   port: Port,

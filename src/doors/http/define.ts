@@ -4,15 +4,15 @@ import { ERROR_CODES, invalid } from "../../core/errors/errors.ts";
 import type { Port } from "../../core/port.ts";
 import type { Desk } from "../../dashboard/desk.ts";
 
-/** What a request comes with: the port restricted to what its client may do. */
+/** The context of a request. Its port is restricted to what the client may do. */
 export interface Env {
   Bindings: {
     port: Port;
     /** The dashboard for this caller. A function: most requests do not need it. */
     desk: () => Pick<Desk, keyof Desk>;
-    /** Whose token the request has: others may not use what it made. */
+    /** The owner of the request's token. Other owners may not use what this one created. */
     caller: string;
-    /** Aborted when the server stops, and hands out no more tasks. */
+    /** Aborted when the server stops, from when on it gives no more tasks to clients. */
     draining: AbortSignal;
     /** Aborted when the server closes: waiting requests are answered. */
     closing: AbortSignal;
@@ -20,7 +20,7 @@ export interface Env {
     reserve: (bytes: number, signal: () => AbortSignal) => Promise<Room>;
   };
   Variables: {
-    /** The request has the described shape: the port call begins. */
+    /** Called when the request has passed the checks, before the port call. */
     isChecked: boolean;
   };
 }
@@ -51,11 +51,11 @@ export interface Operation {
   /** The answer; none unless set. */
   answer?: z.ZodType;
   status?: 200 | 201;
-  /** Answered with 202 when a wait ended before what was waited for. */
+  /** Answered with 202 if the wait ended first. */
   pending?: z.ZodType;
-  /** Hands out tasks: refused while the server stops. */
+  /** The operation claims tasks, so it is refused while the server stops. */
   claims?: boolean;
-  /** May be repeated with the same Idempotency-Key. */
+  /** The request may be repeated with the same Idempotency-Key. */
   keyed?: boolean;
   /** Its answer may be large: memory for it is reserved before the call starts. */
   answers?: AnswerKind;
@@ -93,7 +93,7 @@ export const PROBLEM_RESPONSE: { description: string; content: Record<string, { 
 export function define(app: App, operation: Operation, execute: (given: Given) => Promise<unknown>): void {
   const { method, path, summary, params, query, body, answer, status = 200, pending } = operation;
   const { claims = false, keyed = false, answers } = operation;
-  // As in a body: an unknown name is refused, because it was meant to have an effect.
+  // Refuse unknown names as in a body: the client meant them to have an effect.
   const known: { query?: z.ZodObject } = { query: (query ?? z.object({})).strict() };
   const route = createRoute({
     ...{ method, path, summary },
@@ -141,7 +141,7 @@ export function define(app: App, operation: Operation, execute: (given: Given) =
       context.set("isChecked", true);
       const stops = claims ? env.draining : env.closing;
       stops.throwIfAborted();
-      // Created only if it is needed: it costs more than the rest of a small request.
+      // Created on first use: it costs more than the rest of a small request.
       const signal = (): AbortSignal => AbortSignal.any([req.raw.signal, stops]);
       const room = answers && (await env.reserve(ROOM_FOR[answers], signal));
       const value = await execute({

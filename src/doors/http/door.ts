@@ -81,8 +81,8 @@ function checkLength(headers: Headers, most: number): void {
 }
 
 /**
- * What a check threw. zod compares the `length` of whatever it gets in place of a text or an array, and an object whose
- * `length` lies makes that throw a TypeError.
+ * The error of a check. zod compares the `length` of a value that should be a text or an array. For an object with a
+ * strange `length` that throws a TypeError.
  */
 function refusalOf(error: unknown): unknown {
   return error instanceof TypeError
@@ -123,14 +123,14 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
     });
     return context.body(body, 200, {
       ...{ "content-type": "text/event-stream", "cache-control": "no-cache", connection: "keep-alive" },
-      // Otherwise the headers would wait for the first parts.
+      // Send the headers now. Otherwise they would wait for the first part.
       "transfer-encoding": "chunked",
     });
   });
 }
 
 async function* sentParts(pages: AsyncIterable<EventPage>): AsyncGenerator<string | Uint8Array, void, void> {
-  // Sent at once, so that the client knows that it is listening.
+  // Send a comment at once, so that the client knows that it is listening.
   yield ": listening\n\n";
   for await (const page of pages) yield page.derive(sentEvents, sentEvents);
 }

@@ -10,7 +10,7 @@ export function refOf(params: Record<string, unknown>): ClaimRef {
   return { id, fence };
 }
 
-/** For a task that does not exist, the claim is lost. */
+/** A claim on a task that does not exist is CLAIM_LOST. */
 export async function heldTask(port: Port, { id, fence }: ClaimRef): Promise<TaskRecord> {
   try {
     return await port.task(id);
@@ -19,7 +19,7 @@ export async function heldTask(port: Port, { id, fence }: ClaimRef): Promise<Tas
   }
 }
 
-/** Only a backoff needs the queue and the attempt, so they are read only then. */
+/** Reads the queue and the attempt only for settlements that compute a backoff. */
 export async function settle(port: Port, ref: ClaimRef, call: SettleCall): Promise<{ state: TaskState }> {
   if (call.kind !== "nack" && call.kind !== "hold")
     return port.settle({ ...ref, queue: "", attempt: 1 }, { ...call });

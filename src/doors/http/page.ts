@@ -50,7 +50,7 @@ function shape(document: Described, label: string, content?: Record<string, { sc
   return `<p>${label}</p><pre>${escape(JSON.stringify(writtenOut(document, schema), null, 2))}</pre>`;
 }
 
-/** With references resolved. No schema here contains itself. */
+/** Resolves references. No schema here contains itself, so this ends. */
 function writtenOut(document: Described, schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map((part) => writtenOut(document, part));
   if (typeof schema !== "object" || schema === null) return schema;

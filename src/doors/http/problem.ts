@@ -15,7 +15,7 @@ const STATUS: Record<ErrorCode, number> = {
   TASK_DEAD: 410,
   TASK_CANCELLED: 410,
   TASK_EXPIRED: 410,
-  // Not 408: clients and proxies retry a request by themselves that was answered with it.
+  // Not 408, because clients and proxies retry such requests by themselves.
   TIMEOUT: 409,
   UNAVAILABLE: 503,
   OUTCOME_UNKNOWN: 500,

@@ -18,7 +18,7 @@ const scheduledTask = newTask
   .extend({ queue: z.string(), data: anyJson.optional() })
   .openapi("ScheduledTask");
 
-/** As answered: data that is not JSON is text or base64. */
+/** The task as answers show it: data that is not JSON is text or base64. */
 const shownTask = scheduledTask
   .extend({ data: json, encoding: z.literal("base64").optional() })
   .openapi("ShownScheduledTask");

@@ -6,7 +6,7 @@ import { ATTEMPT_OUTCOMES, END_STATES, PENDING_STATES } from "../../core/task/ta
 
 /**
  * The shapes of HTTP requests and answers, as they are checked and described: /openapi.json is generated from them.
- * Names are the port's. What only the store can decide is left to it.
+ * Fields have the names of the port. The schemas leave to the store what only the store can check.
  */
 
 export const duration = z
@@ -160,7 +160,7 @@ export const leaseEndsAt = z
   .number()
   .openapi({ description: "when the lease ends, in milliseconds since 1970 by the server's clock" });
 
-/** What a holder learns of a claim that is still valid. One that is not is answered with CLAIM_LOST. */
+/** The status of a valid claim. For any other claim the answer is CLAIM_LOST. */
 export const claimStatus = z
   .object({
     cancelRequested: z
@@ -283,7 +283,7 @@ export const policy = z.record(z.string(), z.any()).openapi("Policy", {
     "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxBytes, overflow, expiredTo, maxPayload, retention, verified, maxConcurrency, rateLimit, groups, window; milliseconds",
 });
 
-/** Numbers, and why no task starts. */
+/** The statistics of a queue, and why it is held back. */
 export const stats = z
   .looseObject({
     ...{

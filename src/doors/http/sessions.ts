@@ -7,7 +7,7 @@ import { type App, define } from "./define.ts";
 import { claim, duration } from "./schemas.ts";
 import type { WorkerSessions } from "./worker-sessions.ts";
 
-/** Workers over HTTP that join: worker-sessions.ts says what a session is. */
+/** Paths for workers that join over HTTP. worker-sessions.ts keeps their sessions. */
 
 const ofSession = z.object({ session: z.string() });
 const claimRef = z.strictObject({ id: z.string(), fence: z.number().int().min(0) });
@@ -44,7 +44,7 @@ export function sessions(app: App, workers: WorkerSessions): void {
     },
     async ({ port, body, caller, closing }) => {
       const { worker: name, lease, ...facts } = body as unknown as z.output<typeof joining>;
-      // Each instance has its own id: a task that it failed goes to another one first.
+      // Each instance has its own id, so that a task that one instance failed goes to another one first.
       const worker = { id: `${name}-${randomBytes(4).toString("hex")}`, name, ...facts };
       const session = await workers.join(port, { worker, lease, caller, closing });
       return { session: session.id, lease };

@@ -149,7 +149,7 @@ const outcome = z
   })
   .openapi("SettlementOutcome");
 
-/** Each has its own outcome. They share commits, as calls of one moment do. */
+/** Each settlement has its own outcome. They share a commit, because they are sent without an await between them. */
 function settleMany(app: App, workers: WorkerSessions): void {
   define(
     app,

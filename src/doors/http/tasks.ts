@@ -165,7 +165,7 @@ export function tasks(app: App): void {
   topics(app);
 }
 
-/** Changes of a task that no worker has, and of one that has ended. */
+/** Changes of a task that is not claimed, and of an ended task. */
 function changes(app: App): void {
   const changing = { method: "post", params: ofTask, answer: changed } as const;
   define(
@@ -340,7 +340,7 @@ function headerOf(text: string): Headers {
   return { [text.slice(0, at)]: text.slice(at + 1) };
 }
 
-/** How it ended or, if not in time, its current state. */
+/** How the task ended or, if it did not end in time, its current state. */
 export async function endOf(port: Port, id: string, wait: WaitOptions): Promise<unknown> {
   try {
     const end = await port.end(id, { ...wait, tellState: true });

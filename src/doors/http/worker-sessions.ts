@@ -5,9 +5,9 @@ import type { Port } from "../../core/port.ts";
 import type { ClaimedTask, ClaimRef, WorkerInfo } from "../../core/task/task.ts";
 
 /**
- * Workers over HTTP. A worker joins once, and one heartbeat then keeps all its claims. The server is its process for the
- * store: the engine sends the heartbeats of the session while the worker sends its own. A worker that is silent for its
- * lease is given up, and its claims count as failed attempts.
+ * Workers over HTTP. A worker joins once, and one heartbeat then keeps all its claims. The server joins for it: the
+ * engine of the server sends the session's heartbeats to the store for as long as the worker sends its own to the
+ * server. A worker that sends none for its whole lease is given up, and its claims count as failed attempts.
  */
 
 /** Sessions of one server, so that a client that joins in a loop cannot fill its memory. */
@@ -25,7 +25,7 @@ export interface Joining {
 }
 
 export class WorkerSession {
-  /** Not to be guessed: it is the right to use the session. */
+  /** Random, because it is the right to use the session. */
   readonly id = randomBytes(16).toString("base64url");
   readonly joining: Joining;
   readonly #port: Port;
@@ -75,7 +75,7 @@ export class WorkerSession {
     }
   }
 
-  /** The worker is alive. `claims`: those that it knows of. Returns what happened to its claims. */
+  /** A heartbeat of the worker. `claims`: the claims that it knows of. Returns what happened to its claims. */
   async heartbeat(claims: readonly ClaimRef[] | undefined): Promise<ClaimNotice[]> {
     this.#renew();
     if (claims) await this.#releaseUnknown(claims);
@@ -84,7 +84,7 @@ export class WorkerSession {
     return notices;
   }
 
-  /** An answer with claims may still be on its way, so one list is not enough. */
+  /** One list without a claim is not enough: the answer with the claim may still be on its way. */
   async #releaseUnknown(claims: readonly ClaimRef[]): Promise<void> {
     const known = new Set(claims.map(({ fence }) => fence));
     const unknown: ClaimRef[] = [];
@@ -93,7 +93,7 @@ export class WorkerSession {
       if (claim.missed >= MISSED_LISTS) unknown.push({ id: claim.id, fence });
     }
     for (const { fence } of unknown) this.settled(fence);
-    // One that was settled meanwhile is refused, which is fine.
+    // A claim that was settled meanwhile is refused, which does no harm.
     await Promise.allSettled(
       unknown.map((claim) =>
         this.#port.settle({ ...claim, queue: "", attempt: 1 }, { kind: "release", started: false }),
@@ -106,12 +106,12 @@ export class WorkerSession {
     this.#all.holders.delete(fence);
   }
 
-  /** The server closes: the store's lease of the session ends by itself. */
+  /** The server closes. The session's lease in the store then ends by itself. */
   stop(): void {
     this.#stopTimer();
   }
 
-  /** Its claims are released. */
+  /** The worker leaves, and its claims are released. */
   async leave(): Promise<void> {
     this.#end();
     await this.#port.leave(this.#number);
@@ -122,7 +122,7 @@ export class WorkerSession {
     this.#stopTimer = this.#port.clock.after(this.joining.lease, () => {
       if (this.#claiming > 0) return this.#renew();
       this.#end();
-      // Without the store, its lease ends there.
+      // If the store cannot be reached, the session's lease ends there by itself.
       this.#port.leave(this.#number, { lost: true }).catch(() => {});
     });
   }
@@ -175,7 +175,7 @@ export class WorkerSessions {
     );
   }
 
-  /** The claim has ended, whichever session had it. */
+  /** Forgets a claim that has ended, in any session. */
   settled(fence: number): void {
     this.holders.get(fence)?.settled(fence);
   }

@@ -36,9 +36,9 @@ export class Calls {
   readonly #answers: Answers;
   readonly #logger: Logger;
   readonly #ticketOf: (session: number) => string;
-  /** Calls that wait for a task, or for a task's end. */
+  /** How many calls wait for a task, or for the end of a task. */
   readonly #waiting = new Map<number, AbortController>();
-  /** Those of them that wait for a task. */
+  /** How many of these wait for a task. */
   readonly #claiming = new Set<number>();
   readonly #room: ClientAnswers;
   /** Calls that wait until earlier answers were read. */
@@ -64,7 +64,7 @@ export class Calls {
     return this.#inProgress - this.#waiting.size - this.#waitingForRoom.size;
   }
 
-  /** Claims are held, or calls are about to be answered. */
+  /** Whether the client holds claims, or calls are about to be answered. */
   get isBusy(): boolean {
     return !this.heldClaims.isEmpty || this.inProgress > 0;
   }
@@ -120,7 +120,7 @@ export class Calls {
     this.#inProgress--;
     try {
       this.#answerOrRefuse(id, verb, answer);
-      // By now the answer counts as unread.
+      // From here on the answer counts as unread.
       room?.giveBack();
       this.#onSettled();
     } catch (error) {
@@ -173,7 +173,9 @@ export class Calls {
     for (const id of [...this.#waiting.keys(), ...this.#waitingForRoom.keys()]) this.abort(id);
   }
 
-  /** Hands out no more tasks. Waiting claims go on waiting, and their client asks the next server. */
+  /**
+   * Gives no more tasks to the client. Waiting claims stay unanswered, and the client sends them to the next server.
+   */
   drain(): void {
     this.#isDraining = true;
     for (const id of this.#claiming) this.#waiting.get(id)?.abort(DRAINING);
@@ -244,7 +246,7 @@ export class Calls {
     }
   }
 
-  /** While the server stops, a waiting claim is not answered at once: its worker would ask again at once. */
+  /** While the server stops, a waiting claim is not answered: its worker would claim again at once. */
   async #claimNothing(id: number, wait: number): Promise<ClaimResult> {
     if (!(wait > 0)) {
       throw new DibsError(
@@ -336,7 +338,7 @@ export class Calls {
   }
 
   async #leave(name: number, options?: { lost?: boolean }): Promise<void> {
-    // A session that it does not have has ended, or belongs to another client.
+    // If the client does not have this session, it has ended or belongs to another client.
     const session = this.heldClaims.session(name) ?? (typeof name === "number" ? NO_SESSION : name);
     this.heldClaims.left(name);
     await this.#port.leave(session, { lost: options?.lost === true });
@@ -361,7 +363,7 @@ export class Calls {
       if (isStoreFault(error)) this.#logger.error(`The store failed: ${error.message}`);
       return errorForClients(error);
     }
-    // The port checks values. An error before that means a shape that no client of ours sends.
+    // The port checks the values. Errors before that come from shapes that the dibs client never sends.
     const reason = error instanceof Error ? error.message : show(error);
     this.#logger.warn(`A call of ${show(verb)} could not be executed: ${reason}`);
     return { code: "INVALID", message: `The arguments of ${show(verb)} have the wrong shape.` };

@@ -27,9 +27,9 @@ export interface NativeOptions {
   maxBacklog?: number;
   /** Milliseconds from the connection to the hello. */
   helloMs?: number;
-  /** Milliseconds after which a client is cut off that does not answer the close frame. */
+  /** A client that does not answer the close frame within this many milliseconds is cut off. */
   farewellMs?: number;
-  /** The memory budget of answers in progress; its own unless it is shared with another door. */
+  /** The memory budget of answers in progress. Unless it is shared with another door, the door has its own. */
   budget?: AnswerBudget;
 }
 
@@ -94,7 +94,10 @@ export class NativeDoor {
     this.#server.handleUpgrade(request, socket, head, (websocket) => this.#greet(websocket, admitted));
   }
 
-  /** Hands out no more tasks. Resolves when no client holds a claim, or after `ms`, when the rest is released. */
+  /**
+   * Gives no more tasks to clients. Resolves when no client holds a claim, or after `ms`, when the remaining claims are
+   * released.
+   */
   async drain(ms: number): Promise<void> {
     this.#isDraining = true;
     for (const session of this.#sessions.values()) session.calls.drain();

@@ -55,7 +55,7 @@ export class HeldClaims {
       this.#claims.set(fence, { claim: { id, fence, queue, attempt }, session });
   }
 
-  /** Forgets the claims of a session that are not in `fences`: its worker does not know them. */
+  /** Forgets the claims of a session that are not in `fences`, because its worker does not know of them. */
   reconciled(name: number, fences: number[]): void {
     const known = new Set(fences);
     for (const [fence, held] of this.#claims)

@@ -31,10 +31,10 @@ export class Listeners {
   }
 
   open(id: number): void {
-    // Otherwise the previous listener with this id could never be ended.
+    // End an earlier listener with the same id: no later call could end it.
     this.close(id);
     const stop = new AbortController();
-    // Started at once, so that it sees the client's next calls.
+    // Start the listener at once, so that it gets the events of the client's next calls.
     this.#listeners.set(id, { stop, pages: this.#port.events(stop.signal), isAsked: false });
   }
 

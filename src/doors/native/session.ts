@@ -34,8 +34,8 @@ const MOST_CALLS = 10_000;
 /** Intervals without a message from the client, after which its connection counts as dead. */
 const MISSED_BEATS = 3;
 /**
- * Intervals in which it has read nothing of what it was sent, after which it is cut off: its answers take room from
- * others.
+ * A client that has read nothing of its answers for this many intervals is cut off, because they take room from other
+ * clients.
  */
 const UNREAD_BEATS = 6;
 
@@ -116,7 +116,7 @@ export class Session {
     this.#stream.attach((text) => socket.send(text), through);
   }
 
-  /** Counts intervals, not time: after a freeze of this process, it was this side that did not listen. */
+  /** Counts intervals, not time: after this process was frozen, much time has passed in which it could not listen. */
   beat(): void {
     if (!this.#socket) return;
     this.#missed = this.#hasHeard || this.#isPaused ? 0 : this.#missed + 1;
@@ -171,7 +171,7 @@ export class Session {
         this.#send(["notice", session, { kind: "lost", id: claim.id, fence: claim.fence }]);
     });
     await Promise.all(released);
-    // What was sent at this moment is written before the connection is closed.
+    // Frames that were sent just before are written before the connection is closed.
     await new Promise((resolve) => setImmediate(resolve));
   }
 
@@ -260,13 +260,16 @@ export class Session {
     this.#socket?.resume();
   }
 
-  /** It reads nothing, and unread answers must not accumulate here. */
+  /** The client reads nothing, and its unread answers must not accumulate here. */
   #cut(why: string): void {
     this.#options.logger.warn(`A client ${why} and was cut off.`);
     this.end();
   }
 
-  /** Not resumed: the rest of a frame that failed would never be processed. The client opens another session. */
+  /**
+   * Ends the session instead of letting the client resume it: the rest of a failed frame would never be processed. The
+   * client opens another session.
+   */
   #fail(error: unknown): void {
     const socket = this.#socket;
     this.#socket = undefined;
@@ -274,7 +277,7 @@ export class Session {
     this.end();
   }
 
-  /** It closed gracefully: manual claims continue without it, until their leases end. */
+  /** The client closed gracefully. Its manual claims continue until their leases end. */
   #bye(): void {
     this.#saidBye = true;
     this.calls.heldClaims.forgetManual();
@@ -290,7 +293,7 @@ export class Session {
     if (!this.#isEnded) this.#stopTimer = this.#options.clock.after(this.#options.resumeMs, () => this.end());
   }
 
-  /** Not resumed in time, or no longer allowed: its claims return now, not when the leases end. */
+  /** The client did not resume in time, or may no longer connect: its claims return now, not when their leases end. */
   end(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
@@ -304,7 +307,7 @@ export class Session {
     const { port } = this.#options;
     const { heldClaims } = this.calls;
     for (const session of heldClaims.sessions) port.leave(session, { lost: true }).catch(() => {});
-    // Shorten the lease to 1 ms: there is no other way to make a manual claim count as lost.
+    // Shorten the lease to 1 ms: the port has no other way to make a manual claim count as lost.
     for (const claim of heldClaims.manual) port.extend(claim, 1).catch(() => {});
     this.#options.onEnd(this);
   }

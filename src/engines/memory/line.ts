@@ -234,7 +234,7 @@ export function cancelTask(model: Model, task: ModelTask): void {
   }
 }
 
-/** After a verb, and after each end in a sweep: wakes parents, and cancels children that nobody waits for any more. */
+/** Called after a verb, and after each end in a sweep: wakes parents, and cancels abandoned children. */
 export function followEnds(model: Model): void {
   const { relieved, abandoned } = model;
   for (;;) {

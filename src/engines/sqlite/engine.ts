@@ -27,7 +27,7 @@ export interface SqliteOptions {
   logger?: Logger;
 }
 
-/** Opens the file of a store, or creates it unless told not to. Any number of processes may have it open. */
+/** Opens the file of a store, or creates it unless `create` is false. Any number of processes may have it open. */
 export async function openSqlite(options: SqliteOptions): Promise<Engine> {
   const { clock, durability = "full", create = true } = options;
   const path = options.path === ":memory:" ? options.path : realPathOf(options.path);

@@ -43,7 +43,7 @@ const OF_CONNECTION: ReadonlySet<CodeName> = new Set<CodeName>([
 export class AmqpError extends Error {
   readonly code: number;
   readonly endsConnection: boolean;
-  /** The method that it is about, if the code that throws it knows; class and method number are told to the client. */
+  /** The method that it is about, if the code that throws it knows; the client gets its class and method number. */
   about: readonly [classId: number, methodId: number] | undefined;
 
   constructor(name: CodeName, details: string, scope?: "channel" | "connection") {

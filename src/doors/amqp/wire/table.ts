@@ -198,7 +198,7 @@ export function fieldOf(table: Table, name: string): Field | undefined {
   return undefined;
 }
 
-/** The number that a field stands for; undefined for other types. */
+/** The number in a field; undefined for other types. */
 export function numberOf(field: Field | undefined): number | undefined {
   if (field === undefined || !("value" in field)) return undefined;
   if (typeof field.value === "number") return field.value;

@@ -61,7 +61,7 @@ export class CallerTransaction {
     for (let tries = 1; !isSame(mine, this.#header); tries++) {
       const { schema, where } = this.lookups;
       if (tries > MOST_TRIES) throw elsewhere(mine.salt === this.#header.salt, schema, where);
-      // Between the two reads the server may have crashed, or the store may have been created again: reads both anew.
+      // Between the two reads the server may have crashed, or the store may have been created again: read both again.
       mine = await this.lookups.identity({ refresh: true });
       await this.#readHeader();
     }

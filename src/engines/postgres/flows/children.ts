@@ -16,8 +16,8 @@ import type { Tx } from "../transaction/tx.ts";
 
 /**
  * What parents and children mean for each other. The ends of tasks are noted in `tx.batch.relieved` and
- * `tx.batch.abandoned`: line/follow-ends.ts wakes the parents and cancels the children. Whoever writes to `dibs.child`
- * holds the row of the family (run-locks.ts).
+ * `tx.batch.abandoned`: line/follow-ends.ts wakes the parents and cancels the children. A transaction that writes to
+ * `dibs.child` first locks the row of the family (run-locks.ts).
  */
 
 const BEGIN = `INSERT INTO dibs.family (parent) VALUES ($1) ON CONFLICT DO NOTHING`;
@@ -145,7 +145,7 @@ export async function endParent(tx: Tx, { seq, stepped }: TransitionTask, state:
 
 const ABANDONED = `SELECT task FROM dibs.child WHERE parent = $1 AND state IS NULL ORDER BY parent, n`;
 
-/** Nobody needs the results of its children any more. Its family is locked. */
+/** Marks the children of a task whose results are no longer needed. Its family must be locked. */
 export async function abandon(tx: Tx, parent: number): Promise<void> {
   if (!tx.runs.holdsFamilies) return;
   for (const { task } of await tx.all<{ task: number }>(ABANDONED, parent)) tx.batch.abandoned.push(task);

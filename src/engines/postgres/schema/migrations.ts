@@ -34,7 +34,7 @@ export function describeSchema(schema: string): string {
   return `in schema "${schema}"`;
 }
 
-/** Part of every header: why nobody may use the store, or null. */
+/** Part of every header: why the store is closed to all processes, or null. */
 export const CLOSED = `CASE WHEN closed THEN transfer END AS closed`;
 
 const NEEDS = `SELECT needs FROM dibs.store WHERE one = 1`;
@@ -43,7 +43,8 @@ export async function readNeeds(link: Connection): Promise<number> {
   return (await link.all<{ needs: number }>(NEEDS))[0]?.needs ?? 0;
 }
 
-// By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.
+// Reads the catalogue, because within a transaction to_regclass answers from a cache that misses commits of other
+// transactions.
 const MADE = `SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migration'`;
 const SCHEMA_EXISTS = `SELECT 1 FROM pg_namespace WHERE nspname = $1`;
 const APPLIED = `SELECT coalesce(max(number), 0)::int4 AS number FROM dibs.migration`;

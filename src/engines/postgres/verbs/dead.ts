@@ -314,7 +314,7 @@ function redriven(tx: Tx, task: Found, pos: number, delay: number): NewTaskRow {
     queue,
     groupKey,
     key,
-    // A redriven task does not expire: whoever redrives it wants it done.
+    // A redriven task does not expire, because its operator wants it done.
     expiresAt: null,
   };
 }

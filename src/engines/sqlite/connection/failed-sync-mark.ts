@@ -2,7 +2,7 @@ import { closeSync, constants, openSync, readFileSync, readSync, rmSync, writeFi
 
 /**
  * The kernel reports a failed sync once, to the processes that have the journal open. A process that opens it later
- * learns of it by a mark: a small file beside the store that names the journal. The journal gets another name whenever
+ * learns of it by a mark: a small file next to the store that names the journal. The journal gets another name whenever
  * it starts over.
  */
 

@@ -88,7 +88,7 @@ export function endParent(tx: Tx, { seq, stepped }: TransitionTask, state: EndSt
 
 const ABANDONED = `SELECT task FROM child INDEXED BY child_pending WHERE parent = ? AND state IS NULL ORDER BY n`;
 
-/** Nobody needs the results of its children any more. */
+/** Marks the children of a task whose results are no longer needed. */
 export function abandon(tx: Tx, parent: number): void {
   if (!tx.hasChildren) return;
   for (const { task } of tx.all<{ task: number }>(ABANDONED, parent)) tx.batch.abandoned.push(task);

@@ -3,7 +3,7 @@ import { parsePart } from "../../../core/run/run-part.ts";
 import type { Body } from "../../../core/task/task.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { chunks, sized } from "../statements/chunks.ts";
-import { CHILD, GROUPED, TOLD } from "../statements/special.ts";
+import { CHILD, GROUPED, OPTIONS } from "../statements/special.ts";
 import { HEAD_ONLY, isVerified, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -99,7 +99,7 @@ function nextStep(tx: Tx, claim: Claimed, result: Body | null): NextStep | undef
     next.cost !== undefined ||
     claim.state !== null ||
     claim.priority !== 0 ||
-    claim.special & TOLD
+    claim.special & OPTIONS
   )
     return undefined;
   if (result !== null && typeof result !== "string") return undefined;

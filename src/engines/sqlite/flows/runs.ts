@@ -233,7 +233,7 @@ export function endLostRuns(tx: Tx): void {
   }
 }
 
-/** As above, for all tasks that are past their retention. */
+/** Like the function above, for all tasks that are past their retention. */
 export function keepEnds(tx: Tx, queue: number, endedAt: number, last: number): void {
   if (tx.hasRuns) tx.run(KEEP_ENDS, queue, endedAt, last);
 }

@@ -18,12 +18,13 @@ export function changeHolder(tx: Tx, holder: Found, task: NewTask, { on }: Uniqu
   tx.run(REPLACE, task.data, storedContentType(task), storedHeaders(task), holder.seq);
   const { place } = holder;
   if (on !== "debounce") {
-    if (place.state === "ready") markInLine(tx, "told", place.line.table, { ...holder, pos: place.line.pos });
+    if (place.state === "ready")
+      markInLine(tx, "options", place.line.table, { ...holder, pos: place.line.pos });
     return undefined;
   }
   const { blocksGroup, groupKey, queue } = holder;
   takeOut(tx, holder);
-  // As a task that is added with a delay, it joins its group when it is due.
+  // Like a task that is added with a delay, it joins its group when it is due.
   const state = schedule(tx, { ...holder, blocksGroup: false }, tx.now + task.delay!);
   watchTtl(tx, holder);
   if (blocksGroup) freeGroup(tx, queue, groupKey!);

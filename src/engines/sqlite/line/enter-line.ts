@@ -1,5 +1,5 @@
 import { chunks, sized } from "../statements/chunks.ts";
-import { OF_RUN, SPECIAL, SPECIAL_OF_NEW, STEPPED, TOLD } from "../statements/special.ts";
+import { OF_RUN, OPTIONS, SPECIAL, SPECIAL_OF_NEW, STEPPED } from "../statements/special.ts";
 import type { Value } from "../statements/statements.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -140,11 +140,11 @@ const mark = (bit: number) => ({
   ready_elsewhere: `UPDATE ready_elsewhere SET special = special | ${bit} WHERE queue = ? AND rank = ? AND pos = ?`,
   ready_sticky: `UPDATE ready_sticky SET special = special | ${bit} WHERE task = ?`,
 });
-const MARK = { stepped: mark(STEPPED), told: mark(TOLD) };
+const MARK = { stepped: mark(STEPPED), options: mark(OPTIONS) };
 
 /**
- * A task in the line has something that its row did not say: a step or a signal was stored for it (`stepped`), or its
- * payload was replaced by one that may have headers (`told`).
+ * Sets a bit in the line's row of a task: a step or a signal was stored for it (`stepped`), or its payload was replaced
+ * by one that may have headers (`options`).
  */
 export function markInLine(
   tx: Tx,

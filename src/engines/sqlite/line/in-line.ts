@@ -3,7 +3,7 @@ import { type Body, FIRST_RANK } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { ClaimRequest } from "../../../engine/claim-request.ts";
 import { chunks, sized } from "../statements/chunks.ts";
-import { GROUPED, TOLD } from "../statements/special.ts";
+import { GROUPED, OPTIONS } from "../statements/special.ts";
 import { COUNTED, type Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -160,10 +160,10 @@ const PLAIN: Special = {
   cost: null,
 };
 
-/** What each of them has beyond a payload. */
+/** What each task of these rows has beyond a payload. */
 export function specialsOf(tx: Tx, rows: readonly LineRow[]): Special[] {
   const found = new Map<number, Special>();
-  const special = rows.filter((row) => row[4] & (TOLD | GROUPED)).map((row) => row[2]);
+  const special = rows.filter((row) => row[4] & (OPTIONS | GROUPED)).map((row) => row[2]);
   if (special.length === 0) return rows.map(() => PLAIN);
   for (const chunk of chunks(special)) {
     for (const row of tx.all<Special & { seq: number }>(SPECIALS(chunk.length), ...chunk))

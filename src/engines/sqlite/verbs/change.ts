@@ -72,7 +72,8 @@ function update(tx: Tx, task: Found, given: TaskUpdate): boolean {
   checkNewPayload(given, queue.name, queue.policy);
   if (given.data !== undefined) {
     tx.run(SET_DATA, given.data, storedContentType(given), seq);
-    if (place.state === "ready") markInLine(tx, "told", place.line.table, { ...task, pos: place.line.pos });
+    if (place.state === "ready")
+      markInLine(tx, "options", place.line.table, { ...task, pos: place.line.pos });
   }
   const { priority, urgent } = fromRank(task.rank);
   if (given.priority === undefined || given.priority === priority) return given.data !== undefined;

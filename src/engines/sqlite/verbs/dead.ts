@@ -181,7 +181,7 @@ export function bringBack(
   const { seq } = task;
   takeOut(tx, task);
   task.pos = ++tx.seq;
-  // It does not expire: whoever runs it again wants it done.
+  // A task that runs again does not expire, because its operator wants it done.
   task.expiresAt = null;
   tx.run(REDRIVE, task.pos, seq);
   if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);

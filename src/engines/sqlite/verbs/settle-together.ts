@@ -4,7 +4,7 @@ import type { Op, Outcome } from "../../../engine/engine.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { freeGroups, startKeyWindows } from "../line/end-together.ts";
 import { bringsUp, goOnTogether, turnsOf } from "../flows/continue-runs.ts";
-import { GROUPED, KEYED, STEPPED, TOLD } from "../statements/special.ts";
+import { GROUPED, KEYED, OPTIONS, STEPPED } from "../statements/special.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
 import { isVerified } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -161,7 +161,7 @@ function stretchesOf(successes: readonly Success[]): Success[][] {
   return stretches;
 }
 
-const STRETCH = `FROM claim WHERE task BETWEEN ? AND ? AND fence BETWEEN ? AND ? AND special <= ${TOLD} AND cancelled = 0`;
+const STRETCH = `FROM claim WHERE task BETWEEN ? AND ? AND fence BETWEEN ? AND ? AND special <= ${OPTIONS} AND cancelled = 0`;
 const READ_STRETCH = `SELECT task, fence, queue, started_at ${STRETCH}`;
 const END_STRETCH = `
   INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker)
