@@ -156,7 +156,9 @@ export class Dibs implements Owner, AsyncDisposable {
   schedule<In = unknown>(name: string, when: ScheduleTimes, what: ScheduleTask<In>): Schedule;
   schedule(name: string, when?: ScheduleTimes, what?: ScheduleTask): Schedule {
     if ((when === undefined) !== (what === undefined)) {
-      throw invalid(`schedule() takes when, as in { every: "10m" }, and what, as in { queue: "reports" }.`);
+      throw invalid(
+        `schedule() takes when, as in { every: "10m" }, and what, as in { queue: "reports" }; give both, or only the name.`,
+      );
     }
     const schedule = new Schedule(this, name, when, what);
     const { ready } = schedule;

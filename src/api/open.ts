@@ -131,7 +131,9 @@ function tokenFromFile(): string | undefined {
     return readFileSync(path, "utf8").trim();
   } catch (error) {
     // Do not show the name: someone who confuses it with DIBS_TOKEN has put the token there.
-    throw invalid(`DIBS_TOKEN_FILE names a file that cannot be read (${codeOf(error)}).`);
+    throw invalid(
+      `DIBS_TOKEN_FILE names a file that cannot be read (${codeOf(error)}). Name a readable file, or unset it.`,
+    );
   }
 }
 
@@ -147,7 +149,10 @@ async function openEngine(
   checkBoolean(create, "create");
   const kind = kindOf(address);
   if (password !== undefined && typeof password !== "function")
-    throw invalid("password is a function that returns the password, or a promise of it.");
+    throw invalid(
+      `password must be a function that returns the password, or a promise of it; got a ${typeof password}. ` +
+        `A password that does not change is part of the address.`,
+    );
   if (kind === "postgres") {
     if (clock) throw invalid("clock cannot be set for PostgreSQL: the store uses its server's clock.");
     const given = {

@@ -7,6 +7,7 @@ import type { Port } from "../core/port.ts";
 import {
   checkScheduleName,
   type Missed,
+  noSuchSchedule,
   parseTiming,
   type ScheduleDefinition,
   type ScheduledTask,
@@ -130,7 +131,7 @@ export class Schedule {
   async info(): Promise<ScheduleInfo> {
     const { items } = await this.#inOrder(() => this.#port.schedules({ name: this.name }));
     const [found] = items;
-    if (!found) throw invalid(`There is no schedule ${show(this.name)}.`);
+    if (!found) throw noSuchSchedule(this.name);
     return describe(found);
   }
 

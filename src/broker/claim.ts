@@ -1,5 +1,6 @@
 import { LONGEST_MS } from "../core/time/duration.ts";
 import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 import { LIMITS } from "../core/input/limits.ts";
 import { checkNumber, checkText } from "../core/input/options.ts";
 import type { ClaimResult, ClaimCall } from "../core/task/claim-call.ts";
@@ -22,7 +23,7 @@ export async function claim(context: Context, line: WaitingLine, call: ClaimCall
 
 function checkCall(call: ClaimCall): void {
   if (!Array.isArray(call.queues) || call.queues.length === 0)
-    throw invalid("Name at least one queue to claim from.");
+    throw invalid(`queues must be an array of at least one name to claim from; got ${show(call.queues)}.`);
   call.queues.forEach(checkQueueName);
   checkNumber(call.max, "max", 1, LIMITS.claimBatch);
   if (call.share !== undefined) checkNumber(call.share, "share", 1, LIMITS.claimBatch);

@@ -9,6 +9,7 @@ import {
   checkScheduleName,
   define,
   describeSchedule,
+  noSuchSchedule,
   setPaused,
   parseTiming,
   SCHEDULE_KIND,
@@ -65,8 +66,7 @@ export async function pauseSchedule(
 ): Promise<void> {
   checkScheduleName(name);
   const change = (before: ScheduleState | null, now: number) => {
-    if (!before || mayChange?.(describeSchedule(name, before)) === false)
-      throw invalid(`There is no schedule ${show(name)}.`);
+    if (!before || mayChange?.(describeSchedule(name, before)) === false) throw noSuchSchedule(name);
     return setPaused(before, paused, now);
   };
   await changeSchedule(context, name, change, () => (paused ? "schedule.paused" : "schedule.resumed"));
@@ -115,8 +115,7 @@ export async function fireSchedule(
     context.run({ verb: "housekeep" }),
   ]);
   const state = found && parseState(found.value);
-  if (!state || mayChange?.(describeSchedule(name, state)) === false)
-    throw invalid(`There is no schedule ${show(name)}.`);
+  if (!state || mayChange?.(describeSchedule(name, state)) === false) throw noSuchSchedule(name);
   const [added] = await add(context, [taskAt(name, state.definition, now)]);
   return added!;
 }

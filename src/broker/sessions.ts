@@ -36,7 +36,7 @@ export class Sessions {
     checkNumber(worker.pid, "A worker's pid", 0, Number.MAX_SAFE_INTEGER);
     checkNumber(worker.concurrency, "concurrency", 1, Number.MAX_SAFE_INTEGER);
     if (!Array.isArray(worker.queues) || worker.queues.length === 0)
-      throw invalid("A worker serves at least one queue.");
+      throw invalid(`A worker serves at least one queue; got ${show(worker.queues)}. Name its queues.`);
     worker.queues.forEach(checkQueueName);
     checkNumber(lease, "lease", 1, Number.MAX_SAFE_INTEGER);
     const { id, name, queues, concurrency, host, pid } = worker;

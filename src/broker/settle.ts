@@ -42,7 +42,8 @@ async function settleGeneral(
 ): Promise<{ state: TaskState }> {
   const { id, fence } = checkClaim(claim);
   if (tx !== undefined) {
-    if (call.kind !== "ack") throw invalid("Only an ack can be part of your transaction.");
+    if (call.kind !== "ack")
+      throw invalid(`Only ack takes tx; got ${show(call.kind)}. Settle without tx, after your transaction.`);
     const settlement = settlementOf(context, call);
     return context.executeInTransaction(tx, { verb: "settle", id, fence, settlement, ...spentBy(call) });
   }

@@ -173,7 +173,9 @@ function checkCall(call: SuperviseCall): SuperviseCall {
   given.forEach((entry) => checkEntry(call, entry));
   const bytes = byteLength(JSON.stringify(call));
   if (bytes > LIMITS.scheduleBytes)
-    throw invalid(`A report with its entries may have ${LIMITS.scheduleBytes} bytes; got ${bytes}.`);
+    throw invalid(
+      `A report with its entries may have ${LIMITS.scheduleBytes} bytes; got ${bytes}. Shorten it.`,
+    );
   return call;
 }
 

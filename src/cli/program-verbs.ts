@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { Command } from "commander";
 import { invalid } from "../core/errors/errors.ts";
+import { show } from "../core/errors/show.ts";
 import { callSocket } from "../programs/call-socket.ts";
 import { findProgram } from "../programs/find-program.ts";
 import { OUTPUT_BYTES } from "../programs/launch.ts";
@@ -40,7 +41,8 @@ function progress(): Command {
     .argument("[note]", "what is being done")
     .action(async (share: string, note?: string) => {
       const value = share.trim() === "" ? Number.NaN : Number(share);
-      if (Number.isNaN(value)) throw invalid(`The share must be a number between 0 and 1, such as 0.4.`);
+      if (Number.isNaN(value))
+        throw invalid(`The share must be a number between 0 and 1, such as 0.4; got ${show(share)}.`);
       await callSocket("POST", "/progress", { value, ...(note !== undefined && { note }) });
     });
 }

@@ -54,13 +54,18 @@ export async function readRates(file: string): Promise<Load> {
       for (const line of lines) if (line.trim() !== "") rates.push(parseRate(line, rates.length + 1));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT") throw invalid(`There is no file ${show(file)}.`);
+    if (code === "ENOENT")
+      throw invalid(
+        `There is no file ${show(file)}. --rates takes a file of recorded rates, or - for standard input.`,
+      );
     if (code === "EISDIR" || code === "EACCES")
-      throw invalid(`The file ${show(file)} cannot be read (${code}).`);
+      throw invalid(`The file ${show(file)} cannot be read (${code}). Name a file that you may read.`);
     throw error;
   }
   if (rates.length < 2)
-    throw invalid(`${show(file)} has ${rates.length} rates; a simulation needs at least two.`);
+    throw invalid(
+      `${show(file)} has ${rates.length} rates; a simulation needs at least two. Record for longer.`,
+    );
   return { kind: "recorded", rates };
 }
 

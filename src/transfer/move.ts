@@ -33,7 +33,9 @@ export async function moveStore(
     );
   const before = await from.state();
   if (before.kind === "moved" && before.to === to.label && (await hasArrived(to, before.id)))
-    throw invalid(`The store ${from.label} was moved to ${to.label} before. Nothing was changed.`);
+    throw invalid(
+      `The store ${from.label} was moved to ${to.label} before. Nothing was changed. Use that store.`,
+    );
   await hold(from, to, options);
   const state = await from.state();
   if (state.kind !== "held") throw new Error("the store is not held");
@@ -91,7 +93,7 @@ function claimsHeld(label: string, claimed: number): DibsError {
   return new DibsError(
     "UNAVAILABLE",
     `Workers hold ${claimed} ${claimed === 1 ? "task" : "tasks"} of ${label}. Nothing was changed. Stop them and run this again, or say --wait: ` +
-      `then no more tasks are handed out, and the move begins when these are settled.`,
+      `then no more tasks can be claimed, and the move begins when these are settled.`,
   );
 }
 
@@ -108,7 +110,7 @@ export async function cancelMove(from: TransferStore, to: TransferStore | undefi
     );
   if (to && state.to !== to.label)
     throw invalid(
-      `The store ${from.label} is being moved to ${state.to}, not to ${to.label}. Nothing was changed.`,
+      `The store ${from.label} is being moved to ${state.to}, not to ${to.label}. Nothing was changed. Name that store to cancel its move.`,
     );
   if (to && (await hasArrived(to, state.id)))
     throw invalid(

@@ -169,7 +169,10 @@ export class Children {
     if (found) return found;
     const signal = childrenSignal(wanted.map(({ n }) => n));
     if ((await this.#steps.stored()).has(`timeout ${signal}`))
-      throw new DibsError("TIMEOUT", `The children of task ${this.#task.id} have not ended in time.`);
+      throw new DibsError(
+        "TIMEOUT",
+        `The children of task ${this.#task.id} have not ended in time. They continue; wait again, or cancel them.`,
+      );
     this.#steps.waiting ??= { signal, timeout };
     throw new Parked("its children have ended");
   }

@@ -78,7 +78,10 @@ export class Steps {
     const signal = stored.get(`signal ${name}`);
     if (signal) return decode(signal);
     if (stored.has(`timeout ${name}`)) {
-      throw new DibsError("TIMEOUT", `No signal ${show(name)} came for task ${this.#task.id} in time.`);
+      throw new DibsError(
+        "TIMEOUT",
+        `No signal ${show(name)} arrived for task ${this.#task.id} before its timeout.`,
+      );
     }
     this.waiting ??= { signal: name, timeout };
     throw new Parked(`${show(name)} comes`);

@@ -166,7 +166,7 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
         throw error;
       }
     });
-    expect(await (await queue.add(1)).result({ timeout: "20s" })).toMatch(/^No signal "go" came for task/);
+    expect(await (await queue.add(1)).result({ timeout: "20s" })).toMatch(/^No signal "go" arrived for task/);
   });
 
   it("sleeping parks the task, and each sleep happens once", async () => {

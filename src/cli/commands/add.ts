@@ -139,7 +139,9 @@ async function* readBatches(
     if (stop.aborted) return;
     const { code } = error as NodeJS.ErrnoException;
     if (file === undefined || typeof code !== "string" || !/^E[A-Z]+$/.test(code)) throw error;
-    throw invalid(`The file ${file} cannot be read (${code}).`);
+    throw invalid(
+      `The file ${file} cannot be read (${code}). Name a file that exists and that you may read.`,
+    );
   }
 }
 

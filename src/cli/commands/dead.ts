@@ -94,7 +94,9 @@ async function showOne(queue: string, id: string | undefined, flags: StoreFlags)
     const { tasks } = await dibs.queue(queue).dead.list({ ...(id !== undefined && { ids: [id] }), limit: 1 });
     if (tasks[0] === undefined)
       throw notFound(
-        id === undefined ? `${queue} has no dead letters.` : `${queue} has no dead letter ${show(id)}.`,
+        id === undefined
+          ? `${queue} has no dead letters.`
+          : `${queue} has no dead letter ${show(id)}. See dibs dead ls ${queue}.`,
       );
     await printTask(dibs, tasks[0].id, flags.json === true);
   });

@@ -140,13 +140,13 @@ async function scenarioFrom(flags: Flags): Promise<Scenario> {
 function checkFlags(flags: Flags): void {
   const { load, rates, queue, interval, maxAttempts, duration: length, period, low = 0.1, high = 1 } = flags;
   for (const [name, time] of Object.entries({ interval, period, duration: length }))
-    if (time !== undefined && time < 1) throw invalid(`--${name} must be at least 1ms.`);
+    if (time !== undefined && time < 1) throw invalid(`--${name} must be at least 1ms; got ${time} ms.`);
   if (maxAttempts < 1) throw invalid(`--max-attempts must be at least 1; got ${maxAttempts}.`);
   if (rates !== undefined && (load !== undefined || queue !== undefined))
     throw invalid(`--rates gives the arrivals. Leave out ${load === undefined ? "--queue" : "--load"}.`);
   // The measured rate of a queue is the high one.
   if ((load === "square" || load === "daily") && queue === undefined && low > high)
-    throw invalid(`--low (${low}) must not be above --high (${high}).`);
+    throw invalid(`--low (${low}) must not be above --high (${high}). Change one of them.`);
 }
 
 /** A million tasks take about a second. */

@@ -73,7 +73,7 @@ export function tooLarge(what: string, body: Body, most: number, queue: string):
 export function tooMuchGathered(bytes: number): DibsError {
   return new DibsError(
     "PAYLOAD_TOO_LARGE",
-    `The parts of this run come to ${bytes} bytes together; they may have ${LIMITS.gatheredBytes}. ` +
+    `The parts of this run have ${bytes} bytes together; at most ${LIMITS.gatheredBytes} are allowed. ` +
       `Store large data elsewhere and pass references.`,
   );
 }

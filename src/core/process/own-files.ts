@@ -33,7 +33,7 @@ export function ownFile(name: string, caller: string | undefined): URL {
   if (found) return found;
   throw new DibsError(
     "UNSUPPORTED",
-    `dibs does not find its file ${name.replace("./", "")}: this program is a bundle, the file is not beside it, and no ` +
+    `dibs does not find its file ${name.replace("./", "")}: this program is a bundle, the file is not next to it, and no ` +
       `package dibs ${VERSION} is installed where it runs. Leave dibs out of the bundle and install it there: ` +
       `esbuild --external:dibs; Vite ssr: { external: ["dibs"] }; Next.js serverExternalPackages: ["dibs"]; webpack ` +
       `externals: { dibs: "import dibs" }. Or bundle the file too: docs/guides/bundlers-and-frameworks.md.`,

@@ -56,7 +56,7 @@ export interface Following {
 
 export function costsOfNothing(stage: string): Error {
   return invalid(
-    `Costs were given with the ack of stage "${stage}", but no task follows that they could apply to.`,
+    `Costs were given with the ack of stage "${stage}", but no task follows that they could apply to. Leave them out.`,
   );
 }
 

@@ -85,7 +85,9 @@ const STAGE_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/;
 export function checkStages(pipeline: string, stages: Stage[]): void {
   checkQueueName(pipeline);
   if (!Array.isArray(stages) || stages.length === 0 || stages.length > MOST_STAGES) {
-    throw invalid(`Pipeline ${show(pipeline)} needs 1 to ${MOST_STAGES} stages.`);
+    throw invalid(
+      `Pipeline ${show(pipeline)} needs an array of 1 to ${MOST_STAGES} stages; got ${show(stages)}.`,
+    );
   }
   const names = new Set<string>();
   for (const stage of stages) {
@@ -98,8 +100,11 @@ export function checkStages(pipeline: string, stages: Stage[]): void {
     }
     // Otherwise its queue would be the verification queue of a queue with the pipeline's name.
     if (name === "verify")
-      throw invalid(`A stage cannot be called "verify"; that name is reserved for verification queues.`);
-    if (names.has(name)) throw invalid(`Pipeline "${pipeline}" has two stages called "${name}".`);
+      throw invalid(
+        `A stage cannot be called "verify"; that name is reserved for verification queues. Give it another name.`,
+      );
+    if (names.has(name))
+      throw invalid(`Pipeline "${pipeline}" has two stages called "${name}". Rename one of them.`);
     checkAfter(stage, [...names], pipeline);
     names.add(name);
     checkStageCost(stage, pipeline);
@@ -154,8 +159,8 @@ export function checkResult(
 export function notOfRun(id: string, { each }: { each?: boolean }): Error {
   return invalid(
     each
-      ? `Task ${id} does not belong to a run of a pipeline: each() can make no parts.`
-      : `Task ${id} does not belong to a run of a pipeline: no task follows that the given costs could apply to.`,
+      ? `Task ${id} does not belong to a run of a pipeline, so each() can make no parts. Return the array itself.`
+      : `Task ${id} does not belong to a run of a pipeline: no task follows that the given costs could apply to. Leave them out.`,
   );
 }
 

@@ -79,7 +79,7 @@ export function withCosts(
   if (said) {
     if (said.length === tasks.length) return tasks.map((task, index) => ({ ...task, cost: said[index]! }));
     throw invalid(
-      `${tasks.length} tasks follow in stage "${stage.name}" of pipeline "${pipeline}", and ${said.length} costs were given.`,
+      `${tasks.length} tasks follow in stage "${stage.name}" of pipeline "${pipeline}", and ${said.length} costs were given. Give one for each task.`,
     );
   }
   if (stage.cost === BY_INPUT && tasks.length > 0) throw missingCost(pipeline, stage.name);

@@ -106,7 +106,8 @@ export function checkChildren(children: NewChild[]): void {
     checkObject(child, "A child");
     checkFields(child, CHILD_FIELDS, "A child");
     const name = checkText(child.name, "A child's name", LIMITS.stepName);
-    if (names.has(name)) throw invalid(`Two children of one spawn have the name ${show(name)}.`);
+    if (names.has(name))
+      throw invalid(`Two children of one spawn have the name ${show(name)}. Give each its own, or none.`);
     names.add(name);
     named(
       () => `Child ${show(name)}: `,

@@ -96,7 +96,8 @@ export function checkPattern(pattern: unknown, tz: string): string {
   } catch (error) {
     throw badPattern(pattern, (error as Error).message.replace(/^CronPattern: /, ""));
   }
-  if (first === null) throw invalid(`cron ${show(pattern)} never happens.`);
+  if (first === null)
+    throw invalid(`cron ${show(pattern)} never fires: no date matches it. Change the day or the month.`);
   return pattern;
 }
 

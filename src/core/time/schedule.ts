@@ -7,7 +7,7 @@ import {
   UTC,
 } from "./calendar.ts";
 import { parseDuration } from "./duration.ts";
-import { type ErrorCode, invalid } from "../errors/errors.ts";
+import { type DibsError, type ErrorCode, invalid } from "../errors/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../input/options.ts";
 import { checkQueueName } from "../queue/queue-name.ts";
 import { show } from "../errors/show.ts";
@@ -112,6 +112,10 @@ export function checkScheduleName(name: unknown): string {
       `A schedule has a name of ASCII letters and digits, with _ . : / - between them, as in "nightly"; got ${show(name)}.`,
     );
   }
+}
+
+export function noSuchSchedule(name: string): DibsError {
+  return invalid(`There is no schedule ${show(name)}. dibs.schedule(name, when, what) creates one.`);
 }
 
 /** The timing as users write it. */

@@ -68,7 +68,7 @@ const WILDCARDS: Record<string, string | undefined> = Object.assign(Object.creat
 function checkGroup(group: unknown): string {
   if (typeof group === "string" && isVerificationQueue(group))
     throw invalid(
-      `A group cannot be called ${show(group)}: names that end in /verify are reserved for verification queues.`,
+      `A group cannot be called ${show(group)}: names that end in /verify are reserved for verification queues. Choose another name.`,
     );
   try {
     return checkQueueName(group);

@@ -180,7 +180,7 @@ export function add(start: Start): void {
       expect(await claimNames(port)).toEqual(["3", "2", "4", "0", "5", "1"]);
     });
 
-    test("a task that is not due hides no lower priority", async () => {
+    test("a task that is not due hides no task of lower priority", async () => {
       const { port } = await start();
       await port.add([newTask({ priority: 1_000, delay: MINUTE, data: "later" }), newTask({ data: "now" })]);
       expect(await claimNames(port)).toEqual(["now"]);
@@ -206,7 +206,7 @@ export function add(start: Start): void {
       expect(await claimNames(port)).toEqual(["first", "second"]);
     });
 
-    test("many different delays work", async () => {
+    test("tasks with many different delays become ready in the order of their due times", async () => {
       const { port, clock } = await start();
       const delays = [3, 1, 2];
       await port.add(delays.map((seconds) => newTask({ delay: seconds * SECOND, data: `${seconds}` })));

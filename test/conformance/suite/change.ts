@@ -68,7 +68,7 @@ export function change(start: Start): void {
       expect(await claimNames(port)).toEqual(["urgent", "high"]);
     });
 
-    test("a priority orders groups, and the order inside a group stays", async () => {
+    test("a changed priority orders groups, and does not change the order inside a group", async () => {
       const { port } = await start();
       await addNamed(port, ["a1"], { groupKey: "a" });
       const [b1, b2] = await addNamed(port, ["b1", "b2"], { groupKey: "b" });
@@ -81,7 +81,7 @@ export function change(start: Start): void {
       expect((await claimOne(port)).priority).toBe(9);
     });
 
-    test("a failed task that other workers get first takes the new priority along", async () => {
+    test("a failed task in the retry-elsewhere line gets its new priority there", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { elsewhere: MINUTE });
       const one = await joinWorker(port, "one");
@@ -102,7 +102,7 @@ export function change(start: Start): void {
       expect(await claimNames(port)).toEqual(["late", "early"]);
     });
 
-    test("in a fair queue with limits, a changed priority keeps the turn of the group", async () => {
+    test("a changed priority keeps the turn of its group in a fair queue with limits", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { groups: { concurrency: 2, fair: true, sticky: false } });
       await addNamed(port, ["a1", "a2", "a3"], { groupKey: "a" });
@@ -143,7 +143,7 @@ export function change(start: Start): void {
       expect((await claimOne(port)).id).toBe(id);
     });
 
-    test("the head of a group with a new delay lets the others go first, and joins behind them", async () => {
+    test("the head of a group with a new delay steps aside, and joins behind the others", async () => {
       const { port, clock } = await start();
       const [first] = await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
       await port.change(first!, { kind: "update", delay: SECOND });
@@ -157,7 +157,7 @@ export function change(start: Start): void {
       expect(await claimNames(port)).toEqual(["1"]);
     });
 
-    test("a failed head of a group keeps the others waiting until its new due time", async () => {
+    test("a failed head of a group blocks the others until its new due time", async () => {
       const { port, clock } = await start();
       const [first] = await addNamed(port, ["1", "2"], { groupKey: "g" });
       await nack(port, await claimOne(port), HOUR);
@@ -231,7 +231,7 @@ export function change(start: Start): void {
       expect(await depths(port)).toEqual({ claimed: 1 });
     });
 
-    test("a failed task that backs off is ready at once, at its position", async () => {
+    test("a promoted task in backoff is ready at once, at its position", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { data: "1" });
       await nack(port, await claimOne(port), HOUR);
@@ -259,7 +259,7 @@ export function change(start: Start): void {
       expect(await port.change(second!, PROMOTE)).toEqual({ state: "waiting", changed: false });
     });
 
-    test("a promoted task with a time-to-live expires when that has passed", async () => {
+    test("a promoted task expires after its time-to-live", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { delay: HOUR, ttl: MINUTE });
       await port.change(id, PROMOTE);
@@ -269,7 +269,7 @@ export function change(start: Start): void {
   });
 
   describe("running a task again", () => {
-    test("a task that is done runs again under its id, with its ledger and a note", async () => {
+    test("a done task runs again under its id, with its ledger and a note", async () => {
       const { port, startedAt } = await start();
       const { id } = await addOne(port);
       await ack(port, await claimOne(port), "first");
@@ -295,7 +295,7 @@ export function change(start: Start): void {
       expect(history[1]!.log).toBeUndefined();
     });
 
-    test("a cancelled task runs again, at the end of the line", async () => {
+    test("a cancelled task runs again at the end of the line", async () => {
       const { port } = await start();
       const [first] = await addNamed(port, ["1", "2"]);
       await port.cancel(first!);
@@ -303,7 +303,7 @@ export function change(start: Start): void {
       expect(await claimNames(port)).toEqual(["2", "1"]);
     });
 
-    test("a task that expired runs again, and does not expire any more", async () => {
+    test("an expired task runs again, and does not expire a second time", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { ttl: MINUTE });
       await clock.advance(MINUTE);
@@ -329,7 +329,7 @@ export function change(start: Start): void {
       expect((await port.history(id)).map(({ outcome }) => outcome)).toEqual(["failed", "failed"]);
     });
 
-    test("running a task again announces that it was redriven", async () => {
+    test("running a task again emits the event of a redrive", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await ack(port, await claimOne(port));
@@ -353,7 +353,7 @@ export function change(start: Start): void {
       });
     });
 
-    test("a task that runs again leaves a unique key to the task that has it now", async () => {
+    test("a task that runs again does not take its unique key from the task that has it now", async () => {
       const { port } = await start();
       const unique = { key: "u", while: "pending", on: "keep" } as const;
       const { id: first } = await addOne(port, { unique });
@@ -418,13 +418,13 @@ export function change(start: Start): void {
       await refusedAll(port, id, "parked", "signal");
     });
 
-    test("a task that has not ended does not run again", async () => {
+    test("a task that has not ended cannot run again", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await refused(() => port.change(id, AGAIN), "WRONG_STATE", "ready");
     });
 
-    test("a finished task of a run does not run again", async () => {
+    test("a finished task of a run cannot run again", async () => {
       const { port } = await start();
       const run = { pipeline: "p", stages: [{ name: "one", joins: false }] };
       const { id } = await addOne(port, { queue: "p/one", run });

@@ -75,8 +75,8 @@ const statesOf = async (port: Port, id: string) =>
   (await port.children(id)).children.map(({ state }) => state);
 
 export function children(start: Start): void {
-  describe("spawn", () => {
-    test("children exist at once, with their parent and in their order", async () => {
+  describe("spawning children", () => {
+    test("spawned children exist at once, in order, and name their parent", async () => {
       const { port } = await start();
       const parent = await beginParent(port);
       const [first] = await port.spawn(parent, [{ name: "spawn:1", task: { queue: PARTS, data: '"one"' } }]);
@@ -98,7 +98,7 @@ export function children(start: Start): void {
       expect(await claimPart(port)).toMatchObject({ id: first!.id, data: '"one"' });
     });
 
-    test("tasks without relatives show none", async () => {
+    test("a task without a parent and children shows neither", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const record = await port.task(id);
@@ -108,7 +108,7 @@ export function children(start: Start): void {
       await refused(() => port.children(id), "TASK_NOT_FOUND");
     });
 
-    test("a child that was spawned before is returned after a failure, a lost lease, a release and a park", async () => {
+    test("spawning the same child again returns it, after a failure, a lost lease, a release and a park", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { lease: SECOND });
       let parent = await beginParent(port);
@@ -138,7 +138,7 @@ export function children(start: Start): void {
       expect((await port.stats(PARTS)).depth.ready).toBe(2);
     });
 
-    test("the steps of the parent tell its children", async () => {
+    test("the steps of a parent contain its children", async () => {
       const { port } = await start();
       const parent = await beginParent(port);
       const [id] = await spawn(port, parent, ["a"]);
@@ -168,7 +168,7 @@ export function children(start: Start): void {
       expect((await port.children(parent.id)).children).toEqual([]);
     });
 
-    test("a spawn that does not fit stores none of its children", async () => {
+    test("a spawn of which one child does not fit stores none", async () => {
       const { port } = await start();
       await port.declare(PARTS, { maxDepth: 2, maxPayload: 20 });
       const parent = await beginParent(port);
@@ -181,7 +181,7 @@ export function children(start: Start): void {
       await refused(() => spawn(port, parent, ["a", "c"]), "QUEUE_FULL");
     });
 
-    test("a task has at most so many children", async () => {
+    test("a task cannot have more children than the limit", async () => {
       const { port } = await start();
       const parent = await beginParent(port);
       const names = Array.from({ length: LIMITS.children }, (_, i) => `${i}`);
@@ -199,7 +199,7 @@ export function children(start: Start): void {
       expect((await port.task(parent.id)).children).toEqual({ total: 1_000, pending: 1_000 });
     });
 
-    test("bad input is refused", async () => {
+    test("a spawn with bad input is refused", async () => {
       const { port } = await start();
       const parent = await beginParent(port);
       const task = { queue: PARTS, data: "1" };
@@ -220,7 +220,7 @@ export function children(start: Start): void {
       expect(await stateOf(port, parent.id)).toBe("claimed");
     });
 
-    test("a name stands for a child in one queue", async () => {
+    test("spawning under the name of a child in another queue is refused", async () => {
       const { port } = await start();
       const parent = await beginParent(port);
       await spawn(port, parent, ["spawn:1"]);
@@ -276,7 +276,7 @@ export function children(start: Start): void {
   });
 
   describe("a task that waits for its children", () => {
-    test("it is parked until the last child ends, and then ready at once", async () => {
+    test("a parent is parked until its last child ends, and is then ready at once", async () => {
       const { port } = await start();
       const { id, ids } = await parkedParent(port);
       expect(await port.task(id)).toMatchObject({
@@ -299,7 +299,7 @@ export function children(start: Start): void {
       expect(await ack(port, parent!)).toBe("done");
     });
 
-    test("many children that end at once wake it once", async () => {
+    test("many children that end at once wake their parent once", async () => {
       const { port } = await start();
       const names = Array.from({ length: 40 }, (_, i) => `${i}`);
       const { id } = await parkedParent(port, names);
@@ -309,7 +309,7 @@ export function children(start: Start): void {
       expect((await port.task(id)).children).toEqual({ total: 40, pending: 0 });
     });
 
-    test("it does not park if all of them have ended, or if it has none", async () => {
+    test("a parent does not park if all its children have ended, or if it has none", async () => {
       const { port } = await start();
       const parent = await beginParent(port);
       await spawn(port, parent, ["a"]);
@@ -319,7 +319,7 @@ export function children(start: Start): void {
       expect(await park(port, childless)).toBe("ready");
     });
 
-    test("it may wait for some of them", async () => {
+    test("a parent may wait for some of its children", async () => {
       const { port } = await start();
       const parent = await beginParent(port);
       const [first, second, third] = await spawn(port, parent, ["a", "b", "c"]);
@@ -344,7 +344,7 @@ export function children(start: Start): void {
       purged: (port) => port.purge(PARTS),
       dropped: (port) => port.drop(PARTS),
     };
-    test.each(Object.keys(ENDS))("a child that is %s wakes it", async (how) => {
+    test.each(Object.keys(ENDS))("a child that is %s wakes its parent", async (how) => {
       const { port } = await start();
       const { id, ids } = await parkedParent(port, ["only"]);
       await ENDS[how]!(port, ids[0]!);
@@ -354,7 +354,7 @@ export function children(start: Start): void {
       expect(end!.error?.message).toBe(how === "dead" ? "no luck" : undefined);
     });
 
-    test("a child that expires wakes it", async () => {
+    test("a child that expires wakes its parent", async () => {
       const { port, clock } = await start();
       const { id } = await parkedParent(port, ["a", "b"], { ttl: MINUTE });
       await clock.advance(MINUTE);
@@ -362,7 +362,7 @@ export function children(start: Start): void {
       expect(await statesOf(port, id)).toEqual(["expired", "expired"]);
     });
 
-    test("a child that a full queue drops for an expired task wakes it", async () => {
+    test("a child that a full queue drops for an expired task wakes its parent", async () => {
       const { port, clock } = await start();
       await port.declare(PARTS, { maxDepth: 1, overflow: "drop-oldest" });
       await port.declare("mortal", { expiredTo: PARTS });
@@ -374,7 +374,7 @@ export function children(start: Start): void {
       expect(await stateOf(port, id)).toBe("ready");
     });
 
-    test("a child with the name of a signal is not that signal", async () => {
+    test("a parent that waits for a signal is not woken by a child of the same name", async () => {
       const { port } = await start();
       const parent = await beginParent(port);
       await spawn(port, parent, ["go"]);
@@ -383,7 +383,7 @@ export function children(start: Start): void {
       expect(await stateOf(port, parent.id)).toBe("ready");
     });
 
-    test("a child that runs out of attempts by lost leases wakes it", async () => {
+    test("a child that runs out of attempts by lost leases wakes its parent", async () => {
       const { port, clock } = await start();
       await port.declare(PARTS, { lease: SECOND });
       const { id } = await parkedParent(port, ["a"], { maxAttempts: 1 });
@@ -393,7 +393,7 @@ export function children(start: Start): void {
       expect(await statesOf(port, id)).toEqual(["dead"]);
     });
 
-    test("a failed child that is tried again does not wake it", async () => {
+    test("a failed child that is tried again does not wake its parent", async () => {
       const { port } = await start();
       const { id } = await parkedParent(port, ["a"]);
       await nack(port, await claimPart(port));
@@ -403,7 +403,7 @@ export function children(start: Start): void {
       expect(await stateOf(port, id)).toBe("ready");
     });
 
-    test("a child in a verified queue wakes it when its result is accepted", async () => {
+    test("a child in a verified queue wakes its parent when its result is accepted", async () => {
       const { port } = await start();
       await port.declare(PARTS, { verified: true });
       const { id } = await parkedParent(port, ["a"]);
@@ -428,7 +428,7 @@ export function children(start: Start): void {
       expect(await stateOf(port, id)).toBe("ready");
     });
 
-    test("it stops waiting after its timeout", async () => {
+    test("a parent stops waiting for its children after its timeout", async () => {
       const { port, clock } = await start();
       const parent = await beginParent(port);
       await spawn(port, parent, ["a"]);
@@ -445,7 +445,7 @@ export function children(start: Start): void {
       expect(await ack(port, again)).toBe("done");
     });
 
-    test("it keeps its group while it is parked", async () => {
+    test("a parked parent keeps its group", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { groupKey: "g" });
       const next = await addOne(port, { groupKey: "g" });
@@ -460,7 +460,7 @@ export function children(start: Start): void {
       expect((await claimOne(port)).id).toBe(next.id);
     });
 
-    test("children have children, and each level wakes the one above", async () => {
+    test("children may have children, and each level wakes the one above", async () => {
       const { port } = await start();
       const { id, ids } = await parkedParent(port, ["middle"]);
       const middle = await claimPart(port);
@@ -473,7 +473,7 @@ export function children(start: Start): void {
       expect(await stateOf(port, id)).toBe("ready");
     });
 
-    test("listeners get an event when it is woken", async () => {
+    test("listeners get an event when a parent is woken", async () => {
       const { port } = await start();
       const events = listen(port);
       const { id } = await parkedParent(port, ["a"]);
@@ -484,7 +484,7 @@ export function children(start: Start): void {
   });
 
   describe("the end of a parent", () => {
-    test("to cancel it cancels its children, and theirs", async () => {
+    test("cancelling a parent cancels its children, and their children", async () => {
       const { port } = await start();
       const { id, ids } = await parkedParent(port, ["running", "pending", "parent"]);
       const worker = await joinWorker(port, "w", { queues: [PARTS] });
@@ -500,7 +500,7 @@ export function children(start: Start): void {
       expect(await ack(port, running, '"too late"')).toBe("cancelled");
     });
 
-    test("to cancel it while it runs cancels its children at once", async () => {
+    test("cancelling a running parent cancels its children at once", async () => {
       const { port } = await start();
       const parent = await beginParent(port);
       const [id] = await spawn(port, parent, ["a"]);
@@ -510,7 +510,7 @@ export function children(start: Start): void {
     });
 
     test.each(["expired", "purged", "dropped", "discarded"])(
-      "if it is %s, its children are cancelled",
+      "the children of a parent that is %s are cancelled",
       async (how) => {
         const { port, clock } = await start();
         const parent = await beginParent(port, { ttl: HOUR });
@@ -528,7 +528,7 @@ export function children(start: Start): void {
       },
     );
 
-    test.each(["done", "dead"])("if it is %s, its children go on", async (how) => {
+    test.each(["done", "dead"])("the children of a parent that is %s continue", async (how) => {
       const { port } = await start();
       const parent = await beginParent(port);
       await spawn(port, parent, ["a"]);
@@ -551,7 +551,7 @@ export function children(start: Start): void {
   });
 
   describe("what a parent keeps of its children", () => {
-    test("results stay after the children are past their retention", async () => {
+    test("a parent keeps the results of children that are past their retention", async () => {
       const { port, clock } = await start();
       await port.declare(PARTS, { retention: { age: SECOND, count: 10 } });
       const { id, ids } = await parkedParent(port);
@@ -565,7 +565,7 @@ export function children(start: Start): void {
       ]);
     });
 
-    test("the error of a discarded child stays", async () => {
+    test("a parent keeps the error of a discarded child", async () => {
       const { port } = await start();
       const { id, ids } = await parkedParent(port, ["a"]);
       await reject(port, await claimPart(port), failure("gone \u0000 for good"));
@@ -576,7 +576,7 @@ export function children(start: Start): void {
       ]);
     });
 
-    test("a page of results ends at the size of an answer", async () => {
+    test("a page of children's results ends at the size limit of an answer", async () => {
       const { port } = await start();
       const { id } = await parkedParent(
         port,
@@ -591,7 +591,7 @@ export function children(start: Start): void {
       expect((await port.children(id)).children).toHaveLength(20);
     });
 
-    test("a refused result forgets the children, and cancels those that have not ended", async () => {
+    test("a parent whose result is refused forgets its children, and cancels those that have not ended", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { verified: true });
       const parent = await beginParent(port);
@@ -616,7 +616,7 @@ export function children(start: Start): void {
       expect(await spawn(port, third, ["a"])).toEqual([anew]);
     });
 
-    test("a redrive keeps the children, and begins without them if it is fresh", async () => {
+    test("a redriven parent keeps its children; with fresh it begins without them", async () => {
       const { port } = await start();
       const first = await beginParent(port);
       const ids = await spawn(port, first, ["a"]);

@@ -191,7 +191,7 @@ export function deadLetters(start: Start): void {
       expect((await port.patterns(QUEUE, "fingerprint", 1)).map(({ pattern }) => pattern)).toEqual([TIMEOUT]);
     });
 
-    test("patterns is empty without dead letters", async () => {
+    test("patterns returns nothing without dead letters", async () => {
       const { port } = await start();
       expect(await port.patterns(QUEUE, "fingerprint", 10)).toEqual([]);
     });

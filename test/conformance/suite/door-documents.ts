@@ -22,7 +22,7 @@ export function doorDocuments(start: Start): void {
       expect((await documents.list(KIND)).items).toEqual([]);
     });
 
-    test("with an expected value, of two changes one happens", async () => {
+    test("of two changes that expect the same value, one happens", async () => {
       const documents = await open();
       await documents.put(KIND, "a", "1");
       await Promise.allSettled([documents.put(KIND, "a", "2", "1"), documents.put(KIND, "a", "3", "1")]);
@@ -32,7 +32,7 @@ export function doorDocuments(start: Start): void {
       expect((await documents.list(KIND, { name: "b" })).items).toEqual([{ name: "b", value: "new" }]);
     });
 
-    test("documents come in pages, by name", async () => {
+    test("documents are listed in pages, by name", async () => {
       const documents = await open();
       for (const name of ["c", "a", "b"]) await documents.put(KIND, name, name);
       const first = await documents.list(KIND, { limit: 2 });
@@ -51,7 +51,7 @@ export function doorDocuments(start: Start): void {
 
 /** For a client of a server. */
 export function noDoorDocuments(start: Start): void {
-  test("the documents of doors are refused to a client of a server", async () => {
+  test("a client of a server cannot reach the documents of doors", async () => {
     const { port } = await start();
     await refused(() => port.documents.list(KIND), "UNSUPPORTED");
     await refused(() => port.documents.put(KIND, "a", "1"), "UNSUPPORTED");

@@ -118,7 +118,7 @@ export function events(start: Start): void {
       expect((await next).value).toMatchObject({ type: "task.added", taskId: id });
     });
 
-    test("events that happen while a reader is busy arrive without delay", async () => {
+    test("events during the work of a busy reader arrive without delay", async () => {
       const { port } = await start();
       const heard = listen(port);
       await port.declare(QUEUE, {});
@@ -180,7 +180,7 @@ export function events(start: Start): void {
   });
 
   describe("more events than readers can take in", () => {
-    test("a dead letter and a paused queue are told in a flood of adds", async () => {
+    test("readers get a dead letter and a paused queue in a flood of adds", async () => {
       const { port } = await start();
       await port.declare(QUEUE, {});
       const heard = listen(port);

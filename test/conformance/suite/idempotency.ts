@@ -62,7 +62,7 @@ export function idempotency(start: Start): void {
       });
     });
 
-    test("a key twice in one batch adds one task", async () => {
+    test("one batch with a key twice adds one task", async () => {
       const { port } = await start();
       const tasks = ["a", "b", "a"].map((idempotencyKey) => newTask({ idempotencyKey }));
       const [first, second, third] = await port.add(tasks);
@@ -181,14 +181,14 @@ export function idempotency(start: Start): void {
   });
 
   describe("what frees a key", () => {
-    test("a purge frees the key", async () => {
+    test("a purge frees an idempotency key", async () => {
       const { port } = await start();
       await addOne(port, { idempotencyKey: "k" });
       await port.purge(QUEUE);
       expect((await addOne(port, { idempotencyKey: "k" })).existing).toBe(false);
     });
 
-    test("discarding the dead letter frees the key", async () => {
+    test("discarding a dead letter frees its idempotency key", async () => {
       const { port } = await start();
       await addOne(port, { idempotencyKey: "k" });
       await reject(port, await claimOne(port));
@@ -196,7 +196,7 @@ export function idempotency(start: Start): void {
       expect((await addOne(port, { idempotencyKey: "k" })).existing).toBe(false);
     });
 
-    test("dropping the queue frees the key", async () => {
+    test("dropping a queue frees its idempotency keys", async () => {
       const { port } = await start();
       await addOne(port, { idempotencyKey: "k" });
       await ack(port, await claimOne(port));

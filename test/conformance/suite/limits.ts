@@ -74,7 +74,7 @@ export function limits(start: Start): void {
       await refused(() => addNamed(port, ["4"]), "QUEUE_FULL");
     });
 
-    test("maxDepth counts tasks that wait, not claimed or ended ones", async () => {
+    test("maxDepth counts ready, waiting and scheduled tasks, not claimed or ended ones", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 3 });
       await addNamed(port, ["1", "2"], { groupKey: "g" });
@@ -87,7 +87,7 @@ export function limits(start: Start): void {
       await refused(() => addOne(port), "QUEUE_FULL");
     });
 
-    test("a full queue takes tasks back", async () => {
+    test("a task may return to a full queue", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { maxDepth: 1 });
       await addOne(port);

@@ -45,7 +45,7 @@ export function overflow(start: Start): void {
       expect(await claimNames(port, { max: 9 })).toEqual(["5", "3"]);
     });
 
-    test("drop-oldest with room for none drops every new task", async () => {
+    test("drop-oldest with a maxDepth of zero drops every new task", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 0, overflow: "drop-oldest" });
       await addNamed(port, ["1", "2"]);
@@ -64,14 +64,14 @@ export function overflow(start: Start): void {
       expect(await ack(port, held)).toBe("done");
     });
 
-    test("more tasks in one add than fit: the last ones stay", async () => {
+    test("drop-oldest keeps the last tasks of an add that is too large", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 3, overflow: "drop-oldest" });
       await port.add(Array.from({ length: 1_500 }, (_, index) => newTask({ data: `${index}` })));
       expect(await claimNames(port, { max: 9 })).toEqual(["1497", "1498", "1499"]);
     });
 
-    test("tasks that an ack adds drop the oldest of a full queue", async () => {
+    test("tasks that an ack adds to a full queue drop the oldest ones", async () => {
       const { port } = await start();
       await port.declare("next", { maxDepth: 1, overflow: "drop-oldest" });
       await addOne(port, { queue: "next", data: "old" });
@@ -81,7 +81,7 @@ export function overflow(start: Start): void {
       expect(await claimNames(port, { queues: ["next"], max: 9 })).toEqual(["new"]);
     });
 
-    test("a group goes on when its head is dropped", async () => {
+    test("a group continues when its head is dropped", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 2, overflow: "drop-oldest" });
       await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
@@ -110,7 +110,7 @@ export function overflow(start: Start): void {
       expect(await depths(port)).toEqual({ expired: 4 });
     });
 
-    test("overflow takes two words, and expiredTo another queue", async () => {
+    test("overflow other than refuse and drop-oldest is refused, and so is expiredTo of the queue itself", async () => {
       const { port } = await start();
       await refused(
         () => port.declare(QUEUE, { overflow: "drop" as never }),
@@ -139,7 +139,7 @@ export function overflow(start: Start): void {
       });
     });
 
-    test("bytes and their content type continue as they are", async () => {
+    test("an expired payload of bytes continues with its content type", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { ttl: MINUTE, expiredTo: LATE });
       await addOne(port, { data: new Uint8Array([0, 1, 255]), contentType: "image/png" });
@@ -161,7 +161,7 @@ export function overflow(start: Start): void {
       ]);
     });
 
-    test("a task that is given back after its time continues in another queue", async () => {
+    test("a task that is released after its time-to-live continues in another queue", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { expiredTo: LATE });
       await addOne(port, { ttl: MINUTE });
@@ -171,7 +171,7 @@ export function overflow(start: Start): void {
       expect((await claimOne(port, { queues: [LATE] })).headers).toEqual(CONTINUES("ttl"));
     });
 
-    test("the other queue's own time-to-live applies, and may lead on", async () => {
+    test("a task in the other queue has the time-to-live of that queue, and may continue in a third", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { ttl: MINUTE, expiredTo: LATE });
       await port.declare(LATE, { ttl: MINUTE, expiredTo: "last" });

@@ -17,7 +17,7 @@ export function progress(start: Start): void {
       expect((await port.task(id)).progress).toEqual({ value: 0, note: "" });
     });
 
-    test("progress changes nothing else", async () => {
+    test("reporting progress changes nothing else", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -55,7 +55,7 @@ export function progress(start: Start): void {
       expect("log" in (await port.history(id))[0]!).toBe(false);
     });
 
-    test("a task keeps its last lines, and cuts long ones", async () => {
+    test("a task keeps its last log lines, and cuts long ones", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -72,7 +72,7 @@ export function progress(start: Start): void {
       expect(log[0]!.text.startsWith("line 20 ")).toBe(true);
     });
 
-    test("logging after the claim was lost is refused, and a text is needed", async () => {
+    test("logging is refused after the claim was lost, and without a text", async () => {
       const { port } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -82,7 +82,7 @@ export function progress(start: Start): void {
       await refused(() => port.progress(held, null, null, "late"), "CLAIM_LOST");
     });
 
-    test("the log goes when the task goes", async () => {
+    test("the log is removed with its task", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { idempotencyKey: "k" });
       const held = await claimOne(port);
@@ -93,7 +93,7 @@ export function progress(start: Start): void {
       await refused(() => port.history(id), "TASK_NOT_FOUND");
     });
 
-    test("the next attempt starts without progress", async () => {
+    test("the next attempt of a task starts without progress", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);

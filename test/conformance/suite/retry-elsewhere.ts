@@ -41,7 +41,7 @@ export function retryElsewhere(start: Start): void {
       expect((await b!.claimOne()).attempt).toBe(4);
     });
 
-    test("a failed task does not keep its worker from tasks of other queues, however many queues it claims from", async () => {
+    test("a worker that failed a task still gets tasks of other queues, however many queues it claims from", async () => {
       const { port } = await start();
       const [a] = await joinAll(port, "a", "b");
       await addOne(port);

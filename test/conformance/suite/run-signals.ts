@@ -99,7 +99,7 @@ export function runSignals(start: Start): void {
       expect(await port.steps(other)).toEqual([{ kind: "timeout", name: "go", value: null }]);
     });
 
-    test("a signal stays after a failed attempt", async () => {
+    test("a signal of the run stays after a failed attempt", async () => {
       const { port, clock } = await start();
       const id = await begin(port);
       await signal(port, id);
@@ -110,7 +110,7 @@ export function runSignals(start: Start): void {
       expect(await port.steps(id)).toEqual([GO]);
     });
 
-    test("a run that has ended takes no signal; one that is dead does", async () => {
+    test("an ended run stores no signal, but a dead run does", async () => {
       const { port } = await start();
       const id = await begin(port);
       await port.settle(await claimAt(port, "a"), {

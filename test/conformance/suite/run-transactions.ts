@@ -82,7 +82,7 @@ export function runTransactions(start: Start): void {
     });
   });
 
-  test("acking a child in the caller's transaction is refused, and its parent is not", async () => {
+  test("acking a child in the caller's transaction is refused, but acking its parent is not", async () => {
     const { port, begin } = await start();
     await addOne(port);
     const parent = await claimOne(port);

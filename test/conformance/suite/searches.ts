@@ -26,7 +26,7 @@ export function searches(start: Start): void {
     port.list({ queue: QUEUE, limit: 100, ...query });
 
   describe("finding a task by its key", () => {
-    test("an idempotency key finds its task in every state", async () => {
+    test("a search by idempotency key finds its task in every state", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { idempotencyKey: "k", delay: HOUR });
       await addOne(port, { idempotencyKey: "other" });
@@ -40,7 +40,7 @@ export function searches(start: Start): void {
       expect((await find(port, { ...query, queue: "nowhere" })).tasks).toEqual([]);
     });
 
-    test("a unique key finds the task that has it now, and is no idempotency key", async () => {
+    test("a search by unique key finds the task that has it now, and ignores idempotency keys", async () => {
       const { port } = await start();
       const unique = { key: "u", while: "pending", on: "keep" } as const;
       await addOne(port, { unique });
@@ -50,7 +50,7 @@ export function searches(start: Start): void {
       expect((await find(port, { match: { idempotencyKey: "u" } })).tasks).toEqual([]);
     });
 
-    test("an expired key finds nothing", async () => {
+    test("a search by an expired key finds nothing", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { retention: { age: 10 * DAY, count: 100 } });
       const { id } = await addOne(port, { idempotencyKey: "k" });
@@ -59,7 +59,7 @@ export function searches(start: Start): void {
       expect((await find(port, { match: { idempotencyKey: "k" } })).tasks).toEqual([]);
     });
 
-    test("a key and a group must both match", async () => {
+    test("a search by key and group finds only tasks that match both", async () => {
       const { port } = await start();
       await addOne(port, { idempotencyKey: "k", groupKey: "g" });
       expect((await find(port, { match: { idempotencyKey: "k", groupKey: "g" } })).tasks).toHaveLength(1);
@@ -68,7 +68,7 @@ export function searches(start: Start): void {
   });
 
   describe("finding tasks by group and headers", () => {
-    test("a group finds its tasks in all states, or in one", async () => {
+    test("a search by group finds its tasks in all states, or in one", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
       await addNamed(port, ["other"], { groupKey: "h" });
@@ -97,7 +97,7 @@ export function searches(start: Start): void {
       expect(found).toEqual(["1", "2", "3", "4", "5"]);
     });
 
-    test("headers find tasks that have all of them, with exactly these values", async () => {
+    test("a search by headers finds tasks that have all of them, with exactly these values", async () => {
       const { port } = await start();
       const strange = { 'quo"te': "a\\b", über: "ü\u0001" };
       await addOne(port, { data: "both", headers: { tenant: "acme", kind: "a" } });
@@ -114,7 +114,7 @@ export function searches(start: Start): void {
       expect(await names(strange)).toEqual(["strange"]);
     });
 
-    test("headers find dead letters and ended tasks", async () => {
+    test("a search by headers finds dead letters and ended tasks", async () => {
       const { port } = await start();
       const headers = { tenant: "acme" };
       const dead = await makeDead(port, { headers });

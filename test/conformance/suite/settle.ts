@@ -47,7 +47,7 @@ export function settle(start: Start): void {
       expect(await port.end(id)).toEqual({ id, state: "done", result, error: null });
     });
 
-    test("an ack takes a result of exactly maxPayload bytes, and none that is larger", async () => {
+    test("an ack accepts a result of exactly maxPayload bytes, and refuses a larger one", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxPayload: 6 });
       await addOne(port);

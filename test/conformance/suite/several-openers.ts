@@ -95,7 +95,7 @@ export function severalOpeners(start: Start): void {
       expect((await end).result).toBe('"all"');
     });
 
-    test("one opener cancels a run while others continue it, and nothing of it is left", async () => {
+    test("a run that one opener cancels while others continue it ends completely", async () => {
       const { a, b } = await two();
       const stages = ["one", "two", "three"].map((name) => ({ name, joins: false }));
       const run = { pipeline: "p", stages };
@@ -113,7 +113,7 @@ export function severalOpeners(start: Start): void {
       }
     });
 
-    test("concurrent adds of several openers lose and mix up nothing", async () => {
+    test("concurrent adds of several openers are all stored, each under its own id", async () => {
       const { a, b, another } = await two();
       const c = (await another()).port;
       const added = await Promise.all(
@@ -123,7 +123,7 @@ export function severalOpeners(start: Start): void {
       expect((await claimNames(a)).toSorted()).toEqual(numbered(300).toSorted());
     });
 
-    test("a key is one task for all openers", async () => {
+    test("an idempotency key means the same task for all openers", async () => {
       const { a, b } = await two();
       const added = await Promise.all(
         numbered(20).map((_, index) => addOne(index % 2 ? a : b, { idempotencyKey: "k" })),

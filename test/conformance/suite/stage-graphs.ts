@@ -105,7 +105,7 @@ export function stageGraphs(start: Start): void {
       expect(await end).toEqual({ id, state: "done", result: '{"mail":"sent","index":null}', error: null });
     });
 
-    test("parts are merged one by one", async () => {
+    test("the results of each part are merged separately", async () => {
       const { port } = await start();
       const id = await begin(port);
       await split(port, "a", ["x", "y"]);
@@ -159,7 +159,7 @@ export function stageGraphs(start: Start): void {
       expect((await endOf(port, id)).result).toBe("9");
     });
 
-    test("no parts are joined at once, and a stage that merges them never starts", async () => {
+    test("zero parts are joined at once, and a stage that merges parts never starts for them", async () => {
       const { port } = await start();
       await begin(port, startOf("a", "left", "right a", "merge left,right", "all+"));
       await split(port, "a", []);

@@ -66,7 +66,7 @@ export function roundTrip(start: Start, startOther: Start): void {
       expect(await claimAll(to)).toEqual(await claimAll(from));
     });
 
-    test("the signals of a run arrive with it", async () => {
+    test("an imported run has its signals", async () => {
       const { from, to, source, target } = await two();
       const run = { pipeline: "signalled", stages: [{ name: "one", joins: false }] };
       const queue = "signalled/one";
@@ -82,7 +82,7 @@ export function roundTrip(start: Start, startOther: Start): void {
       ]);
     });
 
-    test("children arrive with their parent, which continues there", async () => {
+    test("an imported parent has its children, and continues", async () => {
       const { from, to, source, target } = await two();
       await addOne(from, { data: "parent" });
       const parent = await claimOne(from);
@@ -108,7 +108,7 @@ export function roundTrip(start: Start, startOther: Start): void {
       expect(await to.spawn(again, named)).toMatchObject(spawned.map(({ id }) => ({ id, existing: true })));
     });
 
-    test("a run with branches arrives, and its results are merged there", async () => {
+    test("an imported run with branches merges its results", async () => {
       const { from, to, source, target } = await two();
       const stages = [
         ...["a", "left"].map((name) => ({ name, joins: false })),

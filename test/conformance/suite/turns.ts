@@ -83,7 +83,7 @@ export function turns(start: Start): void {
       expect(await workOff(port, 6)).toEqual(["b0", "a0", "b1", "a1", "b2", "a2"]);
     });
 
-    test("groups rotate in a queue that was not fair before", async () => {
+    test("groups rotate after their queue becomes fair", async () => {
       const { port } = await start();
       await addNamed(port, numbered(3, "a"), { groupKey: "a" });
       await addNamed(port, numbered(3, "b"), { groupKey: "b" });

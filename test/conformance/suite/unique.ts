@@ -37,7 +37,7 @@ function addUnique(
 
 export function uniqueTasks(start: Start): void {
   describe("adding with a unique key", () => {
-    test("while pending, the key is taken until its task ends", async () => {
+    test("a unique key with while pending is taken until its task ends", async () => {
       const { port } = await start();
       const first = await addUnique(port, "1");
       expect(first.existing).toBe(false);
@@ -60,7 +60,7 @@ export function uniqueTasks(start: Start): void {
       expect((await addUnique(port, "6")).existing).toBe(false);
     });
 
-    test("while waiting, the key is taken until a worker starts its task", async () => {
+    test("a unique key with while waiting is taken until a worker starts its task", async () => {
       const { port } = await start();
       const first = await addUnique(port, "1", WAITING);
       expect(await addUnique(port, "2", WAITING)).toMatchObject({ id: first.id, existing: true });
@@ -75,7 +75,7 @@ export function uniqueTasks(start: Start): void {
       expect((await addUnique(port, "5", WAITING)).existing).toBe(false);
     });
 
-    test("a released task waits again, and has its key unless another took it", async () => {
+    test("a released task has its unique key again, unless another task took it", async () => {
       const { port } = await start();
       const { id } = await addUnique(port, "1", WAITING);
       const held = await claimOne(port);
@@ -83,7 +83,7 @@ export function uniqueTasks(start: Start): void {
       expect(await addUnique(port, "2", WAITING)).toMatchObject({ id, existing: true });
     });
 
-    test("for a duration, the key is taken from the add on, whatever happens to its task", async () => {
+    test("a unique key for a duration is taken from the add on, whatever happens to its task", async () => {
       const { port, clock } = await start();
       const minute = { while: MINUTE };
       const first = await addUnique(port, "1", minute);
@@ -98,7 +98,7 @@ export function uniqueTasks(start: Start): void {
       expect((await addUnique(port, "3", minute)).existing).toBe(false);
     });
 
-    test("replace gives the waiting task its payload, and keeps its position", async () => {
+    test("unique with replace changes the payload of the waiting task, and keeps its position", async () => {
       const { port } = await start();
       const { id } = await addUnique(port, "old", { ...WAITING, on: "replace" });
       await addOne(port, { data: "other" });
@@ -109,7 +109,7 @@ export function uniqueTasks(start: Start): void {
       expect(await claim(port, { max: 2 })).toMatchObject([{ id, ...task }, { data: "other" }]);
     });
 
-    test("debounce replaces the payload, and the delay begins again", async () => {
+    test("unique with debounce replaces the payload, and the delay begins again", async () => {
       const { port, clock } = await start();
       const { id } = await addUnique(port, "1", DEBOUNCE, MINUTE);
       await clock.advance(50 * SECOND);
@@ -134,7 +134,7 @@ export function uniqueTasks(start: Start): void {
       expect((await addUnique(port, "4", DEBOUNCE, MINUTE)).existing).toBe(false);
     });
 
-    test("a debounced head of a group lets the others pass", async () => {
+    test("a debounced head of a group steps aside", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { data: "head", groupKey: "g", ...unique(DEBOUNCE), delay: SECOND });
       await clock.advance(SECOND);
@@ -147,7 +147,7 @@ export function uniqueTasks(start: Start): void {
       expect(await claimOne(port)).toMatchObject({ id, data: "head 2" });
     });
 
-    test("several adds in one batch follow each other", async () => {
+    test("adds with the same unique key in one batch take effect one after the other", async () => {
       const { port } = await start();
       const of = (data: string) => newTask({ data, ...unique({ ...WAITING, on: "replace" }) });
       const added = await port.add([of("1"), newTask({ data: "plain" }), of("2"), of("3")]);
@@ -173,7 +173,7 @@ export function uniqueTasks(start: Start): void {
       expect((await depths(port)).ready).toBe(4);
     });
 
-    test("keys of unique tasks and idempotency keys are apart, and belong to their queue", async () => {
+    test("unique keys and idempotency keys are separate, and belong to their queue", async () => {
       const { port } = await start();
       const adds = [
         await addUnique(port, "1"),
@@ -185,7 +185,7 @@ export function uniqueTasks(start: Start): void {
       expect("uniqueKey" in (await port.task(adds[1]!.id))).toBe(false);
     });
 
-    test("an existing task does not count against maxDepth", async () => {
+    test("an add with the unique key of an existing task needs no room in a full queue", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 1 });
       await addUnique(port, "1", WAITING);
@@ -195,7 +195,7 @@ export function uniqueTasks(start: Start): void {
       expect((await addUnique(port, "4", WAITING)).existing).toBe(false);
     });
 
-    test("adds with a success are unique too", async () => {
+    test("tasks that an ack adds are unique too", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { queue: "next", data: "1", ...unique() });
       await addOne(port);
@@ -204,7 +204,7 @@ export function uniqueTasks(start: Start): void {
       expect((await claim(port, { queues: ["next"], max: 9 })).map((task) => task.id)).toEqual([id]);
     });
 
-    test("a purge frees the key", async () => {
+    test("a purge frees a unique key", async () => {
       const { port } = await start();
       await addUnique(port, "1");
       await port.purge(QUEUE);
@@ -230,7 +230,7 @@ export function uniqueTasks(start: Start): void {
 
 export function uniqueInTransactions(start: Start): void {
   describe("unique tasks in the caller's transaction", () => {
-    test("the key is taken by the commit, and adds of others wait for it", async () => {
+    test("an add in the caller's transaction takes its unique key at the commit, and other adds wait for that", async () => {
       const { port, begin } = await start();
       const caller = await begin();
       const [first] = await port.add([newTask({ data: "1", ...unique() })], { tx: caller });
@@ -241,7 +241,7 @@ export function uniqueInTransactions(start: Start): void {
       expect(await other).toMatchObject({ id: first!.id, existing: true });
     });
 
-    test("a rolled back add leaves the key free", async () => {
+    test("an add that is rolled back leaves its unique key free", async () => {
       const { port, begin } = await start();
       const caller = await begin();
       await port.add([newTask(unique())], { tx: caller });
@@ -249,7 +249,7 @@ export function uniqueInTransactions(start: Start): void {
       expect((await addUnique(port, "1")).existing).toBe(false);
     });
 
-    test("the key of a task that was started is taken over", async () => {
+    test("an add in the caller's transaction takes over the unique key of a started task", async () => {
       const { port, begin } = await start();
       const first = await addUnique(port, "1", WAITING);
       const caller = await begin();
@@ -262,7 +262,7 @@ export function uniqueInTransactions(start: Start): void {
       expect(await addUnique(port, "4", WAITING)).toMatchObject({ id: second!.id, existing: true });
     });
 
-    test("a task that others see is not changed", async () => {
+    test("an add in the caller's transaction cannot replace the payload of a committed task", async () => {
       const { port, begin } = await start();
       await addUnique(port, "1", WAITING);
       const caller = await begin();

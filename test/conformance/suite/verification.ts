@@ -106,7 +106,7 @@ export function verification(start: Start): void {
       expect(await stateOf(port, id)).toBe("verifying");
     });
 
-    test("a verdict for another result than the claim's own has no effect on it", async () => {
+    test("a verdict about a result that the verifier has not claimed has no effect", async () => {
       const { port } = await verified();
       await addOne(port);
       const first = await verifying(port);
@@ -377,7 +377,7 @@ export function verification(start: Start): void {
       expect((await port.stats(QUEUE)).depth).toMatchObject({ verifying: 0, done: 120 });
     });
 
-    test("results fail if their verifiers end without a verdict, also at the same moment", async () => {
+    test("results whose verifiers end without a verdict fail, also at the same moment", async () => {
       const { port } = await verified();
       await addNamed(port, ["a", "b"]);
       for (const held of await claim(port, { max: 2 })) await ack(port, held);
@@ -387,7 +387,7 @@ export function verification(start: Start): void {
       expect(await claimOne(port)).toMatchObject({ attempt: 2, feedback: NO_VERDICT });
     });
 
-    test("a result that fails this way does not refuse the tasks that its verifier adds", async () => {
+    test("a verifier that ends without a verdict may add tasks to a full queue", async () => {
       const { port } = await verified({ maxDepth: 1 });
       await addOne(port);
       const { asking } = await verifying(port);
@@ -395,7 +395,7 @@ export function verification(start: Start): void {
       expect((await port.stats(QUEUE)).depth).toMatchObject({ ready: 2, verifying: 0 });
     });
 
-    test("a caller that waits for a result that fails this way is answered at once", async () => {
+    test("a caller that waits for a result is answered at once when the verifier ends without a verdict", async () => {
       const { port, clock } = await verified({ maxAttempts: 1 });
       const { id } = await addOne(port);
       const end = port.end(id);

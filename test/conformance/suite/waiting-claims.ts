@@ -242,7 +242,7 @@ export function waitingClaims(start: Start): void {
   });
 
   describe("closing", () => {
-    test("closing answers waiting claims with nothing, and waits for results with CLOSED", async () => {
+    test("closing answers waiting claims with nothing, and callers that wait for results with CLOSED", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { delay: DAY });
       const answer = waiting(port);
