@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
 
 describe("queue.changeAll", () => {
-  test("cancels all tasks that match, in batches, and reports progress", async () => {
+  test("changeAll cancels all tasks that match, in batches, and reports progress", async () => {
     await using dibs = await open(":memory:");
     const mail = dibs.queue<number>("mail");
     await mail.addMany(
@@ -20,7 +20,7 @@ describe("queue.changeAll", () => {
     expect(depth).toMatchObject({ ready: 225, cancelled: 225 });
   });
 
-  test("promotes, changes and runs tasks again, and leaves others alone", async () => {
+  test("changeAll promotes, changes and runs tasks again, and does not touch others", async () => {
     await using dibs = await open(":memory:");
     const mail = dibs.queue<number>("mail");
     await mail.addMany([{ data: 1, delay: "1h" }, { data: 2, delay: "1h", groupKey: "g" }, { data: 3 }]);
@@ -35,7 +35,7 @@ describe("queue.changeAll", () => {
     expect(depth).toMatchObject({ ready: 2, scheduled: 1, cancelled: 0 });
   });
 
-  test("a task that was changed into the next state is not changed twice", async () => {
+  test("changeAll does not change a task twice that it moved into the next state", async () => {
     await using dibs = await open(":memory:");
     const mail = dibs.queue<number>("mail");
     await mail.addMany(Array.from({ length: 300 }, (_, data) => ({ data, delay: "1h" })));
@@ -44,7 +44,7 @@ describe("queue.changeAll", () => {
     });
   });
 
-  test("stops when its signal aborts, and refuses what it does not understand", async () => {
+  test("changeAll stops when its signal aborts, and refuses unknown changes", async () => {
     await using dibs = await open(":memory:");
     const mail = dibs.queue<number>("mail");
     await mail.addMany(Array.from({ length: 500 }, (_, data) => ({ data })));

@@ -106,7 +106,7 @@ describe.each(STORES)("children on %s", (store) => {
     expect(await task.result({ timeout: "20s" })).toEqual(["a", "b"]);
   });
 
-  it("the outcome of each child tells how it ended", async () => {
+  it("the outcome of each child says how it ended", async () => {
     const dibs = await openStore(store);
     const parts = dibs.queue<string, string>("parts", { ...policy, maxAttempts: 1 });
     const parents = dibs.queue<number>("parents");
@@ -171,7 +171,7 @@ describe.each(STORES)("children on %s", (store) => {
     expect(await (await parents.add(1)).result({ timeout: "10s" })).toBe("hello");
   });
 
-  it("a wait that takes too long throws TIMEOUT", async () => {
+  it("waiting for children throws TIMEOUT after its timeout", async () => {
     const dibs = await openStore(store);
     const parts = dibs.queue<number>("parts");
     const parents = dibs.queue<number, string>("parents");
@@ -202,7 +202,7 @@ describe.each(STORES)("children on %s", (store) => {
     expect((await targets[1]!.stats()).exists).toBe(false);
   });
 
-  it("bad arguments are refused", async () => {
+  it("spawning and waiting refuse bad arguments", async () => {
     const dibs = await openStore(store);
     const parts = dibs.queue<number>("parts");
     const pipeline = dibs.pipeline<number>("line").stage("one", ({ data }) => data);
@@ -241,7 +241,7 @@ describe.each(STORES)("children on %s", (store) => {
   });
 });
 
-it("spawns of one moment may be larger than a message to a server", async () => {
+it("spawns that are sent together may be larger than one message to a server", async () => {
   const dibs = await openStore("server");
   const parts = dibs.queue<string>("parts");
   const parents = dibs.queue<number, number>("parents");

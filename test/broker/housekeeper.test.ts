@@ -93,7 +93,7 @@ test("the housekeeper checks again for what is announced during a call", async (
   expect(checkedAt).toEqual([2_000, 2_500]);
 });
 
-test("the housekeeper meets what is due after the machine slept", async () => {
+test("the housekeeper finds what became due while the machine slept", async () => {
   const { housekeeper, clock, checkedAt } = makeHousekeeper();
   await clock.advance(1_000);
   clock.sleep(3_600_000);

@@ -49,7 +49,7 @@ function makeLine() {
   return { line, clock, asked, givenBack, next, lineUp, last: () => last };
 }
 
-test("a task is handed out by the commit that adds it, to the claim that has waited longest", async () => {
+test("the longest-waiting claim gets a task in the commit that adds it", async () => {
   const clock = new ManualClock();
   const engine = openMemory({ clock });
   const batches: string[][] = [];
@@ -236,7 +236,7 @@ test("tasks for a claim that stopped waiting are released", async () => {
   expect(a.tasks).toBeNull();
 });
 
-test("a task that one worker may not have is offered to the next claim of another worker", async () => {
+test("a task that one worker may not claim is offered to the next claim of another worker", async () => {
   const { line, lineUp, asked, next } = makeLine();
   for (const worker of ["a", "a", "b"]) await lineUp(worker);
   line.wake({ q: 1 });
@@ -244,7 +244,7 @@ test("a task that one worker may not have is offered to the next claim of anothe
   expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
 });
 
-test("a task that a worker may not have is offered to the next, also if that worker took others", async () => {
+test("a task that one worker may not claim is offered to another worker, also if the first one took other tasks", async () => {
   const { line, lineUp, asked, next } = makeLine();
   await lineUp("a", { max: 10 });
   await lineUp("b");
@@ -320,14 +320,14 @@ describe("a waiting claim that the engine has retried", () => {
     expect(names()).toEqual(["b", "c"]);
   });
 
-  test("a task that the retried claim's worker may not have is offered to another worker", async () => {
+  test("a task that the worker of a retried claim may not claim is offered to another worker", async () => {
     const { line, request, names } = await makeWaiting();
     line.wakeAny({ retriedClaim: { request, outcome: outcome(0, { passed: true }) } });
     expect(names()).toEqual(["b", "c"]);
   });
 });
 
-test("claims of other queues are not woken", async () => {
+test("a retried claim wakes no claims of other queues", async () => {
   const { line, lineUp, asked } = makeLine();
   await lineUp("a", { queues: ["x"] });
   await lineUp("b", { queues: ["y", "q"] });
@@ -335,7 +335,7 @@ test("claims of other queues are not woken", async () => {
   expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
 });
 
-test("closing waits for calls in progress, and releases their tasks", async () => {
+test("closing the waiting line waits for calls in progress, and releases their tasks", async () => {
   const { line, lineUp, givenBack, next } = makeLine();
   const a = await lineUp("a");
   line.wakeAny();

@@ -338,7 +338,7 @@ describe("dibs add", () => {
       expect(readdirSync(folder)).toEqual([]);
     });
 
-    test("adds null if the pipe is empty, as cron's", async () => {
+    test("dibs add without a payload adds null if its input is an empty pipe, as under cron", async () => {
       const folder = makeFolder();
       const { stdout, code } = await dibs(folder, ["add", "numbers"]);
       expect(code).toBe(EXIT.done);

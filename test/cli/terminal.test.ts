@@ -34,7 +34,7 @@ test("tables have colours on a terminal, and none with NO_COLOR", async () => {
 });
 
 describe("a verb that destroys something", () => {
-  test("asks on a terminal, and changes nothing if the answer is no", async () => {
+  test("a destructive verb asks on a terminal, and changes nothing if the answer is no", async () => {
     const folder = makeFolder();
     const store = await storeIn(folder);
     await store.queue("emails").add(1);
@@ -46,7 +46,7 @@ describe("a verb that destroys something", () => {
     expect((await store.queue("emails").stats()).depth.ready).toBe(1);
   });
 
-  test("asks on a terminal, and does it if the answer is yes", async () => {
+  test("a destructive verb asks on a terminal, and executes if the answer is yes", async () => {
     const folder = makeFolder();
     const store = await storeIn(folder);
     await store.queue("emails").add(1);
@@ -149,7 +149,7 @@ describe("dibs top", () => {
 });
 
 describe("Ctrl-C", () => {
-  test("the first one drains dibs serve, the second one ends it", async () => {
+  test("the first Ctrl-C drains dibs serve, the second one ends it", async () => {
     const folder = makeFolder();
     const { child, url } = await serve(folder, "--drain", "60s");
     const client = await open(url);

@@ -164,7 +164,7 @@ describe("a client that does not follow the protocol", () => {
 });
 
 describe("an answer that cannot be sent", () => {
-  test("an answer that cannot be sent is refused, ends no connection, and hands out no task", async () => {
+  test("an answer that cannot be sent is refused, ends no connection, and claims no task", async () => {
     const store = await openPort(":memory:", {});
     let isEndless = true;
     // Simulates an answer that is longer than the longest string.

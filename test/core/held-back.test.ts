@@ -6,13 +6,13 @@ import { NO_METER, spend } from "../../src/core/queue/rate.ts";
 const FIRST = { urgent: false, cost: 1 };
 const FREE = { heldUntil: 0, meter: NO_METER, running: 0 };
 
-test("a queue is held back until its hold ends, and no longer at that moment", () => {
+test("a queue is held back until just before its hold ends", () => {
   const held = (now: number) => heldBackBy(resolvePolicy({}), { ...FREE, heldUntil: 100 }, FIRST, now);
   expect(held(99)).toEqual({ by: "hold", until: 100 });
   expect(held(100)).toBeNull();
 });
 
-test("a queue is held back by its rate until the next start, and no longer at that moment", () => {
+test("a queue is held back by its rate until just before the next start", () => {
   const policy = resolvePolicy({ rateLimit: [{ max: 1, per: 100, unit: null, pace: false }] });
   const meter = spend(policy.rateLimit, NO_METER, 1, 0);
   const held = (now: number) => heldBackBy(policy, { ...FREE, meter }, FIRST, now);

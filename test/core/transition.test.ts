@@ -34,16 +34,16 @@ describe("after a failed attempt", () => {
 describe("a task that returns to the line", () => {
   const task = { expiresAt: null, runEnded: false };
 
-  it("expires at the moment at which its time-to-live ends, and not before", () => {
+  it("a returned task expires when its time-to-live ends, and not before", () => {
     expect(afterReturn({ ...task, expiresAt: NOW }, { delay: 0 }, NOW)).toEqual({ to: "expired" });
     expect(afterReturn({ ...task, expiresAt: NOW + 1 }, { delay: 0 }, NOW)).toEqual({ to: "line" });
   });
 
-  it("is cancelled with its run, even if its time-to-live has passed", () => {
+  it("a returned task is cancelled with its run, even if its time-to-live has passed", () => {
     expect(afterReturn({ expiresAt: NOW, runEnded: true }, { delay: 0 }, NOW)).toEqual({ to: "cancelled" });
   });
 
-  it("is parked until its signal, also with a timeout of 0 and without one", () => {
+  it("a task is parked until its signal, also with a timeout of 0 and without a timeout", () => {
     expect(afterReturn(task, { delay: 0, signal: "go" }, NOW)).toEqual({ to: "parked", dueAt: NOW });
     expect(afterReturn(task, { delay: NEVER, signal: "go" }, NOW)).toEqual({ to: "parked", dueAt: NEVER });
   });

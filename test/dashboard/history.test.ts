@@ -57,7 +57,7 @@ test("a file with a week of a thousand queues is below 20 MB", { timeout: 120_00
   expect(statSync(file).size).toBeLessThan(20 * 1024 * 1024);
 });
 
-test("each resolution keeps its time, and its flows add up", () => {
+test("each resolution of the history covers its time, and its flows add up", () => {
   const levels = noLevels();
   const sample = {
     depth: 5,
@@ -120,7 +120,7 @@ async function settled(port: Port, queue: string, isWritten: (report: string) =>
   }
 }
 
-test("the history of a queue is in its file, survives a restart, and goes on", async () => {
+test("the history of a queue is stored, survives a restart, and continues", async () => {
   const folder = mkdtempSync(join(tmpdir(), "dibs-history-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = join(folder, "work.db");
@@ -220,7 +220,7 @@ test("deleting a queue removes its history", async () => {
   expect((await port.supervised("history", { name: "emails" })).items).toEqual([]);
 });
 
-test("history over HTTP takes a range, and refuses one that is none", async () => {
+test("history over HTTP takes a range, and refuses an invalid one", async () => {
   const { call, port } = await startDashboard();
   await port.add([{ queue: "emails", data: "1" }]);
   const { body } = await call("GET", "v1/queues/emails/history?points=12");

@@ -19,7 +19,7 @@ test("me says who the caller is and what it may do", async () => {
   });
 });
 
-test("me tells a caller without a token only that one is needed", async () => {
+test("me answers a caller without a token only that one is needed", async () => {
   const { access, tokens } = makeTokens();
   const { token } = tokens.add("ada", ["read:shop.*"]);
   const { url } = await startDashboard({ access });
@@ -139,7 +139,7 @@ test("jobs that select in two ways, or nothing, are refused", async () => {
     expect((await call("POST", "v1/jobs", job)).body.code).toBe("INVALID");
 });
 
-test("jobs need admin on their queue, and others do not see them", async () => {
+test("jobs need admin on their queue, and other tokens do not see them", async () => {
   const { access, tokens } = makeTokens();
   const shop = tokens.add("shop", ["admin:shop"]).token;
   const reader = tokens.add("reader", ["read:*"]).token;

@@ -121,7 +121,7 @@ test("authorize decides who sees what", async () => {
   expect((await as("shop", "queues/secret")).status).toBe(403);
 });
 
-test("a handler that is read-only lets nobody change anything", async () => {
+test("a read-only handler refuses every change", async () => {
   const { call, dibs } = await mount({ readOnly: true });
   await dibs.queue("emails").add(1);
   expect((await call("/admin/queues/v1/queues/emails/purge", { method: "POST" })).status).toBe(403);
@@ -139,7 +139,7 @@ test("a page of another origin cannot use the app's cookies", async () => {
   expect((await call("/admin/queues/v1/me", { headers: own })).status).toBe(200);
 });
 
-test("options that cannot be meant are refused", async () => {
+test("contradictory options of the handler are refused", async () => {
   await using dibs = await open(":memory:");
   expect(() => dashboard(dibs, {} as never)).toThrow("authorize");
   expect(() => dashboard(dibs, { authorize: () => true, prefix: "admin" })).toThrow("prefix");

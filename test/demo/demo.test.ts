@@ -39,7 +39,7 @@ async function mailers(dibs: Dibs): Promise<string[]> {
 }
 
 describe("startDemo()", { timeout: 180_000 }, () => {
-  test("everything in the store moves", async () => {
+  test("the demo makes everything in the store move", async () => {
     const { dibs } = await startOnServer({ rate: 60 });
     const done = async (queue: string) => (await dibs.queue(queue).stats()).depth.done;
     const queues = ["emails", "research", "invoices", "completions", "webhooks", "chores"];
@@ -101,7 +101,7 @@ describe("startDemo()", { timeout: 180_000 }, () => {
     await expect(startDemo({ url: "unused.db", ...settings })).rejects.toThrow(message);
   });
 
-  test("a server that is not there is one error, and no process is started", async () => {
+  test("startDemo reports a missing server once, and starts no process", async () => {
     const url = "http://127.0.0.1:9";
     await expect(startDemo({ url })).rejects.toMatchObject({ code: "UNAVAILABLE" });
     expect(processesOf(url)).toEqual([]);
@@ -121,7 +121,7 @@ describe("dibs demo", { timeout: 120_000 }, () => {
     return { folder, child, lines, url };
   }
 
-  test("prints where to look, and Ctrl-C ends everything and removes the temporary store", async () => {
+  test("dibs demo prints where to look, and Ctrl-C ends everything and removes the temporary store", async () => {
     const { folder, child, lines, url } = await startShell("--rate", "5", "--workers", "1");
     expect(lines).toContain(`  ./dibs top --url ${url}`);
     const dibs = await open(url);
@@ -133,7 +133,7 @@ describe("dibs demo", { timeout: 120_000 }, () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("the second Ctrl-C ends everything at once, and removes the temporary store", async () => {
+  test("the second Ctrl-C ends dibs demo at once, and removes the temporary store", async () => {
     const { folder, child, url } = await startShell();
     child.kill("SIGINT");
     child.kill("SIGINT");
@@ -145,14 +145,14 @@ describe("dibs demo", { timeout: 120_000 }, () => {
     await nothingLeft(url);
   });
 
-  test("no process is left when it is killed", async () => {
+  test("no process is left when dibs demo is killed", async () => {
     const { child, url } = await startShell();
     await until("a pool has started its worker", async () => processesOf(url).length > 7);
     child.kill("SIGKILL");
     await nothingLeft(url);
   });
 
-  test("adds only traffic to a server that runs already", async () => {
+  test("dibs demo only adds traffic to a server that runs already", async () => {
     const { url } = await serve(makeFolder());
     const child = start(makeFolder(), ["demo", "--url", url, "--workers", "1"]);
     const dibs = await open(url);
@@ -163,7 +163,7 @@ describe("dibs demo", { timeout: 120_000 }, () => {
     await nothingLeft(url);
   });
 
-  test("a rate that is too high is refused before anything starts", async () => {
+  test("dibs demo refuses a rate that is too high before anything starts", async () => {
     const { code, stderr } = await runDibs(makeFolder(), ["demo", "--rate", "9000"]);
     expect(stderr).toContain("It must be between 0 and 5000.");
     expect(code).toBe(2);

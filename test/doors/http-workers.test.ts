@@ -48,7 +48,7 @@ interface HttpClaim {
 }
 
 describe("a worker that joins over HTTP", () => {
-  test("is in the list of workers until it leaves, and its claims are released then", async () => {
+  test("a worker over HTTP is listed until it leaves, and then its claims are released", async () => {
     const { ask, join, claims, add, store } = await setUp();
     const [id] = await add(1);
     const session = await join("py", { concurrency: 3, host: "h", pid: 7 });
@@ -64,7 +64,7 @@ describe("a worker that joins over HTTP", () => {
     });
   });
 
-  test("keeps all its claims with one heartbeat, beyond the lease", async () => {
+  test("a worker over HTTP keeps all its claims beyond the lease with one heartbeat", async () => {
     const { clock, ask, join, claims, add, store } = await setUp();
     const ids = await add(1, 2, 3);
     const session = await join("py");
@@ -76,7 +76,7 @@ describe("a worker that joins over HTTP", () => {
     for (const id of ids) expect((await store.task(id)).state).toBe("claimed");
   });
 
-  test("is given up when it is silent for its lease, and its claims count as lost", async () => {
+  test("a worker over HTTP without a heartbeat for its lease is given up, and its claims count as lost", async () => {
     const { clock, join, claims, add, store } = await setUp();
     const [id] = await add(1);
     const session = await join("py");
@@ -86,7 +86,7 @@ describe("a worker that joins over HTTP", () => {
     expect((await store.workers()).items).toEqual([]);
   });
 
-  test("learns of a cancel and of a timeout with its heartbeat", async () => {
+  test("a worker over HTTP learns of a cancel and of a timeout with its heartbeat", async () => {
     const { clock, ask, join, claims, add, store } = await setUp();
     await store.declare("mail", { timeout: 8_000 });
     const [first, second] = await add(1, 2);
@@ -105,7 +105,7 @@ describe("a worker that joins over HTTP", () => {
     });
   });
 
-  test("does not get a task again first that it failed, while another worker is there", async () => {
+  test("a task that a worker over HTTP failed goes to another worker first", async () => {
     const { ask, join, claims, add, store } = await setUp();
     await store.declare("mail", { elsewhere: 60_000 });
     const [id] = await add(1);
@@ -118,7 +118,7 @@ describe("a worker that joins over HTTP", () => {
     expect(await claims(two)).toMatchObject([{ id }]);
   });
 
-  test("gives back claims that two of its lists do not name", async () => {
+  test("claims that two lists of a worker over HTTP do not name are released", async () => {
     const { ask, join, claims, add, store } = await setUp();
     const ids = await add(1, 2);
     const session = await join("py");
@@ -133,7 +133,7 @@ describe("a worker that joins over HTTP", () => {
 });
 
 describe("settling over HTTP", () => {
-  test("many settlements have their own outcomes", async () => {
+  test("each of many settlements over HTTP has its own outcome", async () => {
     const { ask, join, claims, add, store } = await setUp();
     const ids = await add(1, 2, 3, 4, 5);
     const session = await join("py");
@@ -163,7 +163,7 @@ describe("settling over HTTP", () => {
     expect(states).toEqual(["done", "scheduled", "dead", "ready", "parked"]);
   });
 
-  test("a settlement of the wrong shape refuses the request", async () => {
+  test("a settlement of the wrong shape makes its request a bad request", async () => {
     const { ask } = await setUp();
     for (const each of [{ kind: "eat", id: "x", fence: 1 }, { kind: "nack", id: "x", fence: 1 }, {}])
       expect(await ask("POST", "/v1/settlements", { settlements: [each] })).toMatchObject({
@@ -173,7 +173,7 @@ describe("settling over HTTP", () => {
 });
 
 describe("a manual claim over HTTP", () => {
-  test("says when its lease ends", async () => {
+  test("a manual claim over HTTP says when its lease ends", async () => {
     const { clock, ask, add } = await setUp();
     await add(1, 2);
     const claim = async (body: object): Promise<HttpClaim> => {

@@ -30,9 +30,7 @@ describe.concurrent("a handler that blocks the event loop", () => {
     expect(blocked.all("abort")).toEqual([]);
   });
 
-  test("a handler that blocks the event loop past its timeout loses its task all the same", async ({
-    stage,
-  }) => {
+  test("a handler that blocks the event loop past its timeout loses its task", async ({ stage }) => {
     const policy = { lease: KEPT_LEASE_MS, timeout: 500, backoff: { type: "fixed", delay: 0 } } as const;
     const blocked = await stage.startWorker({ policy, work: { name: "blocked" } });
     const dibs = await stage.open();

@@ -11,7 +11,7 @@ const policy = {
 } as const;
 
 describe.concurrent("retry elsewhere across processes", () => {
-  test("each of the next attempts runs on a worker that has not failed the task", async ({ stage }) => {
+  test("each attempt of a failing task goes to a worker that has not failed it", async ({ stage }) => {
     const names = ["a", "b", "c"];
     await Promise.all(
       names.map((name) =>
@@ -35,7 +35,7 @@ describe.concurrent("retry elsewhere across processes", () => {
     }
   });
 
-  test("one worker that fails thousands of tasks slows no other down", async ({ stage }) => {
+  test("a worker that fails thousands of tasks does not slow down others", async ({ stage }) => {
     const count = 2_000;
     const policyHere = { ...policy, maxAttempts: 3 };
     const good = await Promise.all(

@@ -12,7 +12,9 @@ const POLICY = {
 const KEYS = ["a", "b", "c", "d", "e"];
 
 describe.each(["a file", "PostgreSQL"])("limits on %s with workers that are killed", (store) => {
-  test("concurrency limits of the queue and of each group are never exceeded", async ({ stage }) => {
+  test("concurrency limits of a queue and of each group are never exceeded by several processes", async ({
+    stage,
+  }) => {
     if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
     const policy = { ...POLICY, maxConcurrency: 4, groups: { concurrency: 2 } };
     const tasks = await workAndKill(stage, policy);
@@ -23,7 +25,7 @@ describe.each(["a file", "PostgreSQL"])("limits on %s with workers that are kill
     expect(claims.filter(({ outcome }) => outcome === "lost").length).toBeGreaterThan(0);
   });
 
-  test("the rate limit is never exceeded", async ({ stage }) => {
+  test("the rate limit is never exceeded by several processes", async ({ stage }) => {
     if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
     const policy = {
       ...POLICY,

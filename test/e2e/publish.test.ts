@@ -33,7 +33,7 @@ describe.concurrent("publishers that are killed", () => {
 });
 
 describe.concurrent("a group that subscribes while other processes publish", () => {
-  test("a group gets everything that is published after its subscribe resolved, and nothing after it has gone", async ({
+  test("a group gets everything that is published after its subscribe resolved, and nothing after its unsubscribe", async ({
     stage,
   }) => {
     const dibs = await stage.open();

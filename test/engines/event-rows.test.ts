@@ -32,7 +32,7 @@ describe("rows of events", () => {
     expect(JSON.parse(row(1, 0).body)).toEqual([]);
   });
 
-  test("rows of events are read in order, from within a row to within a row", () => {
+  test("rows of events are read in order, beginning and ending within a row", () => {
     expect(read([row(1, 3), row(4, 6)], { after: 1, limit: 3 })).toEqual({
       seen: [2, 3, 4],
       cursor: 4,
@@ -47,7 +47,7 @@ describe("rows of events", () => {
     });
   });
 
-  test("rows without events only count", () => {
+  test("rows without events are only counted", () => {
     expect(read([row(8, 7), row(8, 8)])).toEqual({ seen: [8], cursor: 8, missed: 7 });
     expect(read([row(1, 1), row(8, 7), row(8, 8)])).toEqual({
       seen: [1, "gap of 6 at 8", 8],

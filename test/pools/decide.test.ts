@@ -56,7 +56,7 @@ describe("latency mode", () => {
     expect(sizeOf({ ...paused, running: 2, workers: live(6, 2) })).toBe(2);
   });
 
-  test("a block that ends within the cooldown ends nobody", () => {
+  test("a block that ends within the cooldown ends no worker", () => {
     const limited = { arrivalRate: 10, serviceTime: 500, blockedFor: 900, workers: live(7, 0) };
     expect(sizeOf(limited, { downCooldown: 1_000 })).toBe(7);
   });

@@ -148,7 +148,7 @@ test("the same seed gives the same result, another seed another one", () => {
   expect(run({}, policy).summary.added).not.toBe(run({ seed: 8 }, policy).summary.added);
 });
 
-test("two policies get the same tasks", () => {
+test("two simulated policies get the same tasks", () => {
   expect(run({}, { max: 20 }).summary.added).toBe(run({}, { max: 2 }).summary.added);
 });
 

@@ -226,7 +226,7 @@ describe("pages of an allowed origin", () => {
 });
 
 describe("graceful shutdown of a server", () => {
-  test("a stopping server hands out nothing over HTTP, also to waiting claims", async () => {
+  test("a stopping server gives no tasks to claims over HTTP, also not to waiting ones", async () => {
     const store = await openPort(":memory:", {});
     const asked = latch();
     const server = await startServer({
@@ -309,7 +309,7 @@ describe("graceful shutdown of a server", () => {
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
-  test("a stopping server hands out nothing, and lets clients finish", async () => {
+  test("a stopping server gives no more tasks to clients, and lets them finish", async () => {
     const { server, store } = await setUp();
     const dibs = await open(server.url);
     onTestFinished(() => dibs.close());

@@ -30,7 +30,7 @@ describe.each(STORES)("a worker of many queues on %s", (store) => {
     expect(furthest).toBeLessThanOrEqual(apart);
   });
 
-  it("does not starve a queue that is far from the busy ones", async () => {
+  it("a worker of many queues does not starve a queue that is far from the busy ones", async () => {
     const dibs = await openStore(store);
     // Between the first two there is none that has tasks.
     const busy = ["queue-1", "queue-2", "queue-50"];

@@ -180,7 +180,7 @@ describe("the RabbitMQ door", () => {
     for (const client of [first, second, third]) await client.declare("tasks");
   });
 
-  test("silent clients of a door with TLS keep nobody out", async () => {
+  test("silent clients of a door with TLS do not keep others out", async () => {
     const tls = await makeCertificate();
     const { port } = await startDoor({}, undefined, { maxConnections: 3, tls });
     for (let count = 0; count < 10; count++) await dialSilently(port);
@@ -226,7 +226,7 @@ describe("the RabbitMQ door", () => {
     expect((await store.stats("large")).depth.ready).toBe(0);
   });
 
-  test("a queue that does not exist closes the channel, and the connection goes on", async () => {
+  test("a queue that does not exist closes the channel, and the connection continues", async () => {
     const { port } = await startDoor();
     const client = await openClient(port);
     client.send(1, "basic.get", { queue: "none", noAck: false });

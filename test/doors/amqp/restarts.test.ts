@@ -55,7 +55,7 @@ describe.each(STORES)("a store on %s, behind one server after another", (name) =
     expect(again).toMatchObject({ fields: { redelivered: true } });
   });
 
-  test("what expired without a server is routed to its dead-letter exchange by the next one", async () => {
+  test("messages that expired without a server are routed to their dead-letter exchange by the next server", async () => {
     const store = await openStore(name);
     const first = await serve(store);
     await first.channel.assertQueue("dead");
@@ -80,7 +80,7 @@ describe.each(STORES)("a store on %s, behind one server after another", (name) =
 });
 
 describe.each(STORES)("two servers on %s", (name) => {
-  test("a binding that one of them made takes effect for the next message on the other", async () => {
+  test("a binding made at one server takes effect for the next message at the other", async () => {
     const store = await openStore(name);
     const [first, second] = [await serve(store), await serve(store)];
     await first.channel.assertExchange("x", "fanout");
@@ -100,7 +100,7 @@ describe.each(STORES)("two servers on %s", (name) => {
 });
 
 describe("a server with AMQP", () => {
-  test("publishers are blocked while the store fails, and go on when it writes again", async () => {
+  test("publishers are blocked while the store fails, and continue when it writes again", async () => {
     const store = await openStore("a file");
     let isFailing = false;
     const refuse = () => {
@@ -159,7 +159,7 @@ describe("a server with AMQP", () => {
     await expect(dial("none")).rejects.toThrow("ConnectionClose");
   });
 
-  test("publishers are blocked while too much waits for the store, and go on afterwards", async () => {
+  test("publishers are blocked while too much waits for the store, and continue afterwards", async () => {
     const store = await openStore("a file");
     const { connection, channel } = await serve(store, { mostUnstored: 50_000 });
     const told: string[] = [];

@@ -72,7 +72,7 @@ describe.concurrent("a server whose store is unavailable", () => {
     expect(served.program.isRunning).toBe(true);
   });
 
-  test("a server is not ready while PostgreSQL is gone, and is ready again when it is back", async ({
+  test("a server is not ready while PostgreSQL is down, and is ready again afterwards", async ({
     stage,
     expect,
   }) => {

@@ -12,7 +12,7 @@ import { arrived, depthOf, ended, fill, makeFolder, start } from "./dibs.ts";
 const SLOW = { timeout: 120_000 };
 
 describe("dibs export and dibs import", () => {
-  test("export and import carry a file to PostgreSQL and back", SLOW, async () => {
+  test("export and import bring a file to PostgreSQL and back without loss", SLOW, async () => {
     const folder = makeFolder();
     const [file, back, lines] = ["a.db", "b.db", "a.jsonl"].map((name) => join(folder, name)) as [
       string,

@@ -92,7 +92,7 @@ test("successes are settled in bulk while a process listens", async () => {
   expect(types.filter((type) => type === "task.done")).toHaveLength(300);
 });
 
-test("events of successes settled in bulk are in order, those with groups and keys too", async () => {
+test("events of successes settled in bulk are in order, also with groups and keys", async () => {
   const { engine, start } = await listening();
   await run(engine, {
     verb: "add",

@@ -572,7 +572,7 @@ test("workers wait until a standby is promoted, and then continue on its incarna
   expect(claims[0]!.fence).toBeGreaterThan(former!.fence + 1_000_000);
 });
 
-test("a standby that refuses LISTEN is left each time", async () => {
+test("a connection to a standby that refuses LISTEN is closed each time", async () => {
   const primary = await server();
   const dibs = await open(primary.url);
   onTestFinished(() => dibs.close());

@@ -5,7 +5,7 @@ import { ground } from "./kit.ts";
 
 const QUICK = { backoff: { type: "fixed", delay: 0, jitter: 0 }, elsewhere: 0, maxAttempts: 100 } as const;
 
-test("a signal that comes while its task is claimed or about to be parked is not lost", async () => {
+test("a signal that arrives while its task is claimed or about to be parked is not lost", async () => {
   const { open } = await ground();
   const [here, there] = [await open(), await open()];
   const queue = here.queue<number, number>("work", QUICK);
@@ -25,7 +25,7 @@ test("a signal that comes while its task is claimed or about to be parked is not
   expect(depth).toMatchObject({ done: 150, parked: 0, claimed: 0, ready: 0, scheduled: 0 });
 });
 
-test("verdicts, cancels and groups of several processes: nothing is stuck or shown before its time", async () => {
+test("verdicts, cancels and groups of several processes leave no task stuck, and show none too early", async () => {
   const { open } = await ground();
   const [here, there] = [await open(), await open()];
   const stops: (() => Promise<void>)[] = [];

@@ -65,7 +65,7 @@ test("a task added in the batch that ends its group's last task becomes the head
   ]);
 });
 
-test("a task comes behind a caller's earlier add to its group, even while another process processes that one", async () => {
+test("a task waits behind an earlier add of a caller's transaction to its group, even while another process processes that add", async () => {
   const { engine, other, client, schema } = await bare();
   await engine.execute([{ verb: "declare", queue: "work", policy: {} }]);
   await client.query("BEGIN");
@@ -81,7 +81,7 @@ test("a task comes behind a caller's earlier add to its group, even while anothe
   expect(await claimAll(engine)).toMatchObject([{ data: '"first"' }]);
 });
 
-test("successes with keys, steps and groups are settled together: keys last, steps go, groups go on in order", async () => {
+test("successes with keys, steps and groups settled in bulk keep their keys, lose their steps and continue their groups", async () => {
   const { open, client, schema } = await ground();
   const dibs = await open();
   const queue = dibs.queue<{ group: number; n: number }>("work");

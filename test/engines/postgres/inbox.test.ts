@@ -64,7 +64,7 @@ test.each<[verb: string, op: (id: string) => Op, outcome: object]>([
   },
 );
 
-test("a task without a state fails only its caller's batch", async () => {
+test("a task whose row of its state is missing fails only its caller's batch", async () => {
   const { here, link, id } = await overlooked();
   await link.exec(`DELETE FROM dibs.inbox`);
   const cancelling = here.execute([{ verb: "cancel", id }]);

@@ -124,7 +124,7 @@ test("a crash right after a crash does not lead to the same fences, whatever is 
   expect(third).toBeGreaterThan(second);
 }, 60_000);
 
-test("an incarnation lasts when a server is stopped and started, and while many ask for it", async () => {
+test("an incarnation stays the same when a server is stopped and started, and while many processes read it", async () => {
   const postgres = await server();
   await (await open(postgres.url)).close();
   const incarnation = async () =>

@@ -29,7 +29,7 @@ async function untilDone(dibs: Dibs, queue: string, count: number): Promise<void
   }
 }
 
-test("limits hold for several processes together, and nothing is stuck", async () => {
+test("limits apply to several processes together, and no task is stuck", async () => {
   const { open, client, schema } = await ground();
   const all = await Promise.all(Array.from({ length: 4 }, () => open()));
   const policy = { ...QUICK, maxConcurrency: 6, groups: { concurrency: 2, fair: true, sticky: true } };

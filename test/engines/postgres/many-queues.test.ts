@@ -18,7 +18,7 @@ async function filled(each: number) {
   return { dibs, served };
 }
 
-it("serves many queues in turn, passing over those that are empty or paused", async () => {
+it("a claim serves many queues in rotation, and skips empty and paused ones", async () => {
   const { dibs, served } = await filled(3);
   const seen: string[] = [];
   const all = Promise.withResolvers<void>();
@@ -37,7 +37,7 @@ it("serves many queues in turn, passing over those that are empty or paused", as
   expect(new Set(seen.slice(0, third)).size).toBe(served.length);
 });
 
-it("serves many queues strictly in the order they are named in", async () => {
+it("a claim serves many queues strictly in the order of the request", async () => {
   const { dibs, served } = await filled(2);
   const seen: string[] = [];
   const all = Promise.withResolvers<void>();
@@ -53,7 +53,7 @@ it("serves many queues strictly in the order they are named in", async () => {
   expect(seen).toEqual(served.flatMap((name) => [name, name]));
 });
 
-it("wakes one that waits for many queues", async () => {
+it("an add wakes a claim that waits for many queues", async () => {
   const dibs = await (await ground()).open();
   const got = Promise.withResolvers<unknown>();
   const worker = dibs.work(NAMES, ({ data }) => got.resolve(data), { order: "fair" });

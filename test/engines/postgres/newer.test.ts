@@ -42,7 +42,7 @@ interface Job {
   n: number;
 }
 
-test("processes at work go on through steps that they can live with, and nothing is lost or fails", async () => {
+test("running processes continue through schema steps that they support, and nothing is lost or fails", async () => {
   const place = await ground();
   const [producer, near, far, board] = [
     await place.open(),
@@ -109,7 +109,7 @@ test("processes at work go on through steps that they can live with, and nothing
   expect((await again.queue("work").stats()).depth).toMatchObject({ ready: 0, claimed: 0, dead: 0 });
 });
 
-test("processes at work end with words at a step that they cannot live with", async () => {
+test("running processes end with a clear error at a schema step that they do not support", async () => {
   const place = await ground();
   const errors: string[] = [];
   const logger = { warn: () => {}, error: (message: string) => void errors.push(message) };

@@ -81,7 +81,7 @@ test("housekeeping continues on a database with a publication for all tables", a
   expect(await link.all("SELECT claimed FROM dibs.depth")).toEqual([{ claimed: 250 }]);
 });
 
-test("a schema may be called by a word of SQL's", async () => {
+test("the name of a schema may be an SQL keyword", async () => {
   const { url, client } = await ground();
   await (await client()).query(`DROP SCHEMA IF EXISTS "order" CASCADE`);
   const dibs = await openDibs(url, { schema: "order" });
@@ -100,7 +100,7 @@ test("a schema may be called by a word of SQL's", async () => {
 test.each([
   ["database", (url: URL) => (url.pathname = "/nowhere")],
   ["user", (url: URL) => (url.username = "nobody_here")],
-])("a %s that is not there is told in words, and is not worth another try", async (_, change) => {
+])("a %s that does not exist is reported with a clear error that is not retryable", async (_, change) => {
   const { url } = await ground();
   const address = new URL(url);
   change(address);
@@ -168,7 +168,7 @@ test("a server that is starting up is waited for", async () => {
   await dibs.queue<number>("work").add(1);
 }, 60_000);
 
-test("a password that was not given is told in words", async () => {
+test("a missing password is reported with a clear error", async () => {
   const server = await PostgresServer.start({ settings: QUICK });
   onTestFinished(() => server.remove());
   const rules = join(server.folder, "data", "pg_hba.conf");
@@ -182,7 +182,7 @@ test("a password that was not given is told in words", async () => {
   });
 });
 
-test("a server that does not encrypt, where that is asked for, is told in words", async () => {
+test("a server without encryption is reported with a clear error if the address requires encryption", async () => {
   const { url } = await ground();
   await expect(openDibs(`${url}?sslmode=verify-full`)).rejects.toMatchObject({
     code: "UNAVAILABLE",
@@ -250,7 +250,7 @@ test("tables with short-lived rows are vacuumed soon", async () => {
   expect(rows.map(({ name }) => name).toSorted()).toEqual([...hot, "scheduled", "session", "ttl", "waiting"]);
 });
 
-test("an address that cannot be read is refused without what it says", async () => {
+test("an invalid address is refused with an error that does not quote it", async () => {
   const refusal = openDibs("postgres://user:secret@127.0.0.1:99999/database");
   await expect(refusal).rejects.toMatchObject({ code: "INVALID" });
   await expect(refusal).rejects.not.toMatchObject({ message: expect.stringContaining("secret") });
@@ -267,7 +267,7 @@ test("connections do not keep an idle program alive", async () => {
   expect(stdout).toMatch(/^[0-9a-f-]{36}/);
 });
 
-test("a certificate that the address names and that is not there is named, and not waited for", async () => {
+test("a missing certificate file is named in an error at once", async () => {
   const { url } = await ground();
   for (const [file, why] of [
     ["/no/such/file", "/no/such/file .*ENOENT"],

@@ -178,7 +178,7 @@ test("a conflict that a library reports with its own code is recognised", async 
   await expect(queue.add(1, { tx: { query } })).rejects.toMatchObject(again);
 });
 
-test("missing rights and a lost connection are named", async () => {
+test("errors in a caller's transaction name missing rights and a lost connection", async () => {
   const { place, queue, client } = await setUp();
   const role = `nobody_of_${place.schema}`;
   await client.query(`CREATE ROLE ${role} LOGIN`);

@@ -35,8 +35,8 @@ const overtaken = {
   cause: expect.objectContaining({ code: "40001" }),
 };
 
-describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a transaction of the caller's at %s", (level) => {
-  test("adds, to queues that are newer than it too", async () => {
+describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a caller's transaction at %s", (level) => {
+  test("a caller's transaction adds tasks, also to queues that are newer than its snapshot", async () => {
     const { queue, dibs, begin } = await setUp(level);
     const tx = await begin();
     await queue.add("2", { tx });
@@ -46,7 +46,7 @@ describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a transaction of the caller'
     expect((await dibs.queue("new").claim({ max: 9 })).map(({ data }) => data)).toEqual(["3"]);
   });
 
-  test("publishes to whoever has subscribed, since it began too", async () => {
+  test("a caller's transaction publishes to all subscriptions, also to those made after it began", async () => {
     const { dibs, begin } = await setUp(level);
     const tx = await begin();
     const topic = dibs.topic<string>("order.placed");
@@ -59,7 +59,7 @@ describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a transaction of the caller'
     expect((await group.claim({ max: 9 })).map(({ data }) => data)).toEqual(["x"]);
   });
 
-  test("takes a key that is free, once", async () => {
+  test("a caller's transaction takes a free idempotency key once", async () => {
     const { queue, begin } = await setUp(level);
     const tx = await begin();
     const one = await queue.add("1", { tx, idempotencyKey: "k" });
@@ -69,7 +69,7 @@ describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a transaction of the caller'
     expect((await queue.claim({ max: 9 })).map(({ data }) => data)).toEqual(["1"]);
   });
 
-  test("finds the task of a key that was taken before, or since it began", async () => {
+  test("a caller's transaction finds the task that has a key, also if it was added after the transaction began", async () => {
     const { queue, begin } = await setUp(level);
     const before = await queue.add("1", { idempotencyKey: "before" });
     const tx = await begin();
@@ -82,7 +82,7 @@ describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a transaction of the caller'
     expect((await queue.claim({ max: 9 })).map(({ data }) => data)).toEqual(["1", "2", "4"]);
   });
 
-  test("is to be run again where a key is taken while it waits for it, or has been forgotten since", async () => {
+  test("a caller's transaction must be retried if its key is taken or freed by another one after it began", async () => {
     const { place, queue, begin } = await setUp(level);
     const other = await place.client();
     await other.query("BEGIN");
@@ -104,7 +104,7 @@ describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a transaction of the caller'
     await tx.query("COMMIT");
   });
 
-  test("acks what was claimed before it began, with all that goes with it", async () => {
+  test("a caller's transaction acks a claim that is older than it, and frees the group and adds the claim's tasks", async () => {
     const { dibs, queue, begin, claimOne } = await setUp(level);
     const task = await queue.add("1", { groupKey: "g", idempotencyKey: "k" });
     await queue.add("2", { groupKey: "g" });
@@ -119,7 +119,7 @@ describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a transaction of the caller'
     expect((await dibs.queue("other").stats()).depth.ready).toBe(1);
   });
 
-  test("says so where the claim is newer than it, and the claim holds", async () => {
+  test("a caller's transaction refuses to ack a claim that is newer than it, and the claim stays valid", async () => {
     const { queue, begin, claimOne } = await setUp(level);
     await queue.add("1");
     const tx = await begin();
@@ -132,7 +132,7 @@ describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a transaction of the caller'
     expect((await queue.stats()).depth).toMatchObject({ claimed: 0, done: 2 });
   });
 
-  test("says so where the claim was changed since, or something was kept for it", async () => {
+  test("a caller's transaction refuses to ack a claim that was changed after the transaction began", async () => {
     const { queue, begin, claimOne } = await setUp(level);
     const task = await queue.add("1", { idempotencyKey: "k" });
     const claim = await claimOne();
@@ -150,7 +150,7 @@ describe.each(["REPEATABLE READ", "SERIALIZABLE"])("a transaction of the caller'
     expect((await queue.stats()).depth).toMatchObject({ claimed: 0, done: 2 });
   });
 
-  test("says that a claim is lost where it is, and goes on", async () => {
+  test("a caller's transaction gets CLAIM_LOST for a lost claim, and continues", async () => {
     const { queue, begin, claimOne } = await setUp(level);
     const task = await queue.add("1");
     const claim = await claimOne();

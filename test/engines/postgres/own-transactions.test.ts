@@ -67,7 +67,7 @@ test("a queue that is newer than a batch is not taken for a dropped one", async 
   expect(await claimAll(here)).toMatchObject([{ data: "1" }]);
 });
 
-test("inbox entries of a queue whose gate is held delay no other queue", async () => {
+test("inbox entries of a queue whose gate is locked do not delay other queues", async () => {
   const place = await ground();
   const [here, locking] = [await place.engine(), await place.client()];
   await run(here, { verb: "declare", queue: "limited", policy: { groups: { concurrency: 2 } } });
@@ -141,7 +141,7 @@ test("heartbeats continue while a claim of the worker waits for its commit", asy
   expect(claimed).toMatchObject({ ok: { tasks: [{ data: "2" }] } });
 });
 
-test("adds behind a rolled-back savepoint are gone, and the rest commits and wakes waiting claims", async () => {
+test("adds after a rolled-back savepoint are gone, and the other adds commit and wake waiting claims", async () => {
   const place = await ground();
   const [dibs, tx] = [await place.open({ poll: "1m" }), await place.client()];
   const queue = dibs.queue<string>("work");
@@ -162,7 +162,7 @@ test("adds behind a rolled-back savepoint are gone, and the rest commits and wak
   expect((await queue.stats()).depth).toMatchObject({ ready: 0, waiting: 0, claimed: 1 });
 });
 
-test("an ack behind a rolled-back savepoint has no effect, and the claim stays valid", async () => {
+test("an ack after a rolled-back savepoint has no effect, and the claim stays valid", async () => {
   const place = await ground();
   const [dibs, tx] = [await place.open(), await place.client()];
   const queue = dibs.queue<string, string>("work");

@@ -76,7 +76,7 @@ describe.concurrent("while a server is silent:", () => {
     await port.add([{ queue: "work", data: "{}" }]);
   });
 
-  test("a network that swallows everything: the signal aborts, others do the work, the late ack is refused", async ({
+  test("a worker behind a network that drops everything aborts its handler, loses the task, and its late ack is refused", async ({
     onTestFinished,
   }) => {
     const { url, open: openHere } = await ground(onTestFinished);
@@ -132,7 +132,7 @@ describe.concurrent("while a server is silent:", () => {
   });
 
   test.for(HALF_SENT)(
-    "a transaction of a process %s when its machine was gone is ended after ten seconds, and holds nobody up for longer",
+    "a transaction of a process %s when its machine was gone is ended after ten seconds, and blocks others for no longer",
     // Tests that run side by side poll with their own `expect`: the global one belongs to none of them.
     async ([, data, options], { onTestFinished, expect }) => {
       const { url, open: openHere, client, schema } = await ground(onTestFinished);

@@ -28,7 +28,7 @@ async function setUp() {
 }
 
 describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : ""}`, () => {
-  test("many share few connections, and every task is done once", async () => {
+  test("many processes share few connections, and every task is done once", async () => {
     const { url, openPooled } = await setUp();
     const producer = await openPooled();
     const openers = await Promise.all(Array.from({ length: 4 }, openPooled));
@@ -66,7 +66,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     await Promise.all(workers.map((worker) => worker.stop()));
   });
 
-  test("a worker's heartbeats come through, and its claim lasts longer than its lease", async () => {
+  test("a worker's heartbeats pass PgBouncer, and its claim lasts longer than its lease", async () => {
     const { openPooled } = await setUp();
     const [here, there] = [await openPooled(), await openPooled()];
     const policy = { lease: "2s", elsewhere: 0 } as const;
@@ -80,7 +80,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     await worker.stop();
   });
 
-  test("add and ack can be part of a transaction of one's own", async () => {
+  test("add and ack can be part of the caller's transaction through PgBouncer", async () => {
     const { pooled, openPooled } = await setUp();
     const dibs = await openPooled();
     const queue = dibs.queue<number>("work");
@@ -103,7 +103,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     expect(await dibs.task(claim!.id).result({ timeout: "10s" })).toBe("done");
   });
 
-  test("a server behind it that crashes and comes back is used again, and each task is done once", async () => {
+  test("a server behind PgBouncer is used again after a crash, and each task is done once", async () => {
     const server = await PostgresServer.start({ settings: QUICK });
     onTestFinished(() => server.remove());
     const dibs = await open(await startPgBouncer(server.url, onTestFinished), { listen: false, poll: 100 });
@@ -167,7 +167,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     for (const taker of takers) await taker.query("ROLLBACK");
   });
 
-  test("a server that crashed behind it is in another incarnation, on the same connection", async () => {
+  test("a server that crashed behind PgBouncer has another incarnation on the same connection", async () => {
     const server = await PostgresServer.start({ settings: QUICK });
     onTestFinished(() => server.remove());
     const pooled = await startPgBouncer(server.url, onTestFinished);

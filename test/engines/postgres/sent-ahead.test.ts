@@ -21,7 +21,7 @@ function waitingWorker(dibs: Dibs): { next: () => Promise<Task>; stop: () => Pro
   };
 }
 
-test("a waiting worker's claim brings everything a task has, and is counted", async () => {
+test("a claim sent ahead returns all fields of a task, and is counted", async () => {
   const { open } = await ground();
   const [near, far] = [await open(), await open()];
   const queue = near.queue("work");
@@ -62,7 +62,7 @@ test("a claim sent ahead of the header follows the queue's current policy", asyn
   await worker.stop();
 });
 
-test("events tell of a claim that was sent ahead of the header", async () => {
+test("a claim sent ahead of the header emits events", async () => {
   const { open } = await ground();
   const [near, far] = [await open(), await open()];
   const queue = near.queue("work");
@@ -81,7 +81,7 @@ test("events tell of a claim that was sent ahead of the header", async () => {
   await worker.stop();
 });
 
-test("a lone claim survives a crash of the server, and its worker keeps it", async () => {
+test("a claim sent ahead survives a crash of the server, and its worker keeps it", async () => {
   // Nothing reaches the disk by itself before the server crashes.
   const server = await PostgresServer.start({ settings: { wal_writer_delay: "10s" } });
   onTestFinished(() => server.remove());
@@ -173,7 +173,7 @@ test.each<[what: string, tasks: Omit<NewTask, "queue">[]]>([
   }
 });
 
-test("tasks added together get their own numbers where other transactions took some in between", async () => {
+test("tasks added in one batch get distinct numbers, although other transactions take some in between", async () => {
   const { engine, client, schema } = await ground();
   const here = await engine();
   const tasks = ["1", "2", "3"].map((data) => ({ queue: "work", data }));
@@ -208,7 +208,7 @@ test("an add notifies other processes exactly once", async () => {
   }
 });
 
-test("a process notices that its store was dropped and made again: new ids are valid", async () => {
+test("a process notices that its store was dropped and created again, and new ids are valid", async () => {
   const place = await ground();
   const near = await place.open();
   for (const data of ["makes the queue", "is sent ahead"]) await near.queue("work").add(data);

@@ -37,7 +37,7 @@ const BATCHES: [what: string, before: (engine: Engine) => Promise<Op[]>][] = [
 ];
 
 test.each(BATCHES)(
-  "of what a claim found whose session ended at that moment others are told, where it is %s",
+  "other workers get hints of tasks that a claim found while its session ended, if the claim is %s",
   async (_, before) => {
     const { place, here, there } = await setUp();
     const session = await joinAs(here, "w");

@@ -41,7 +41,7 @@ test("while processes subscribe and unsubscribe, publishing misses no subscripti
   expect((await one.queues()).map(({ name }) => name)).toEqual(["made", always.name]);
 });
 
-test("a publish behind an add reaches subscriptions that another process has made since", async () => {
+test("a publish in a batch after an add reaches subscriptions that another process has just made", async () => {
   const { engine } = await ground();
   const [near, far] = [await engine(), await engine()];
   const add: Op<"add"> = { verb: "add", tasks: [{ queue: "work", data: "1" }] };

@@ -37,7 +37,7 @@ test.each([1, 14, 99])(
   },
 );
 
-test("a store of the version before gets the step that it lacks, and keeps its tasks", async () => {
+test("a store of the previous version gets the missing step, and keeps its tasks", async () => {
   const place = await ground();
   await olderStore(place);
   const dibs = await place.open();

@@ -15,7 +15,7 @@ function tinyDisk(size: number): string {
 }
 
 test.skipIf(!canMount)(
-  "a full disk is told, costs nothing, and is over when there is room (needs root to mount a disk)",
+  "a full disk is reported, loses nothing, and writes continue when there is room (needs root to mount a disk)",
   async () => {
     const folder = tinyDisk(4_096);
     const ballast = join(folder, "ballast");

@@ -133,7 +133,7 @@ describe("when its thread dies, an engine", () => {
     await engine.close();
   });
 
-  test("the reading thread is started again", async () => {
+  test("the reading thread is started again after it has died", async () => {
     const engine = await openEngine();
     await call(engine, { verb: "queues", limit: 1_000 });
     await threads[1]!.terminate();

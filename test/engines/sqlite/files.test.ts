@@ -96,7 +96,7 @@ describe("an open store refuses every call, and says why, once", () => {
 });
 
 describe("a store by a symbolic link", () => {
-  test("is the one that the link leads to", async () => {
+  test("a store opened through a symbolic link is the one at its target", async () => {
     const folder = tempFolder();
     const path = join(folder, "work.db");
     const first = await openEngine({ path });
@@ -150,13 +150,13 @@ describe("what is no regular file of one name is refused, and left as it is:", (
     expect(statSync(path).mode & 0o777).toBe(0o666);
   });
 
-  test("a named pipe", async () => {
+  test("a store at a named pipe is refused", async () => {
     const path = tempPath();
     execFileSync("mkfifo", [path]);
     await expect(openEngine({ path })).rejects.toMatchObject({ code: "INVALID" });
   });
 
-  test("a file with two names", async () => {
+  test("a store file with two names is refused", async () => {
     const path = tempPath();
     writeFileSync(path, "");
     linkSync(path, `${path}.other`);
@@ -168,7 +168,7 @@ describe("what is no regular file of one name is refused, and left as it is:", (
 });
 
 describe("the tokens of a server", () => {
-  test("by a symbolic link are in the file that the link leads to", () => {
+  test("tokens at a symbolic link are in the file at its target", () => {
     const folder = tempFolder();
     mkdirSync(join(folder, "secret"));
     const link = join(folder, "tokens.json");
@@ -179,7 +179,7 @@ describe("the tokens of a server", () => {
     expect(new Tokens(link).list()).toMatchObject([{ name: "ada" }]);
   });
 
-  test("are not read from or written over a device, or written to a file with two names", () => {
+  test("tokens are not read from or written to a device, or written to a file with two names", () => {
     const folder = tempFolder();
     const path = join(folder, "tokens.json");
     execFileSync("mkfifo", [path]);

@@ -17,8 +17,8 @@ async function refusal(path: string): Promise<{ code: string; message: string; r
   throw new Error(`${path} was opened`);
 }
 
-describe("opening refuses, and says what to do:", () => {
-  test("an SQLite file of another program, which it leaves alone", async () => {
+describe("opening a file", () => {
+  test("opening refuses an SQLite file of another program, and does not change it", async () => {
     const path = tempPath();
     new Database(path).exec("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)").close();
     const before = readFileSync(path);
@@ -30,7 +30,7 @@ describe("opening refuses, and says what to do:", () => {
     expect(existsSync(`${path}-wal`)).toBe(false);
   });
 
-  test("a missing store, with create: false", async () => {
+  test("opening refuses a missing store, with create: false", async () => {
     const there = tempPath();
     openDatabase({ path: there }, now()).close();
     await openEngine({ path: there, create: false });
@@ -49,7 +49,7 @@ describe("opening refuses, and says what to do:", () => {
     await expect(openEngine({ path: other, create: false })).rejects.toMatchObject({ code: "INVALID" });
   });
 
-  test("a file that is no database, which it leaves alone", async () => {
+  test("opening refuses a file that is no database, and does not change it", async () => {
     const path = tempPath();
     const text = "dear diary\n".repeat(1_000);
     writeFileSync(path, text);
@@ -60,7 +60,7 @@ describe("opening refuses, and says what to do:", () => {
     expect(readFileSync(path, "utf8")).toBe(text);
   });
 
-  test("a store of a newer version", async () => {
+  test("opening refuses a store of a newer version", async () => {
     const path = tempPath();
     openDatabase({ path }, now()).close();
     const db = new Database(path);
@@ -72,7 +72,7 @@ describe("opening refuses, and says what to do:", () => {
     });
   });
 
-  test("a damaged store", async () => {
+  test("opening refuses a damaged store", async () => {
     const path = tempPath();
     openDatabase({ path }, now()).close();
     const bytes = readFileSync(path);
@@ -85,7 +85,7 @@ describe("opening refuses, and says what to do:", () => {
     });
   });
 
-  test("a folder", async () => {
+  test("opening refuses a folder", async () => {
     const path = join(tempFolder(), "folder");
     mkdirSync(path);
     expect(await refusal(path)).toMatchObject({
@@ -94,7 +94,7 @@ describe("opening refuses, and says what to do:", () => {
     });
   });
 
-  test("a file in a folder that does not exist", async () => {
+  test("opening refuses a file in a folder that does not exist", async () => {
     const path = join(tempFolder(), "missing", "work.db");
     expect(await refusal(path)).toMatchObject({
       code: "INVALID",
@@ -102,7 +102,7 @@ describe("opening refuses, and says what to do:", () => {
     });
   });
 
-  test("a file that may not be written", async () => {
+  test("opening refuses a file that may not be written", async () => {
     const folder = tempFolder();
     chmodSync(folder, 0o500);
     // Root may write anywhere but here.
@@ -113,7 +113,7 @@ describe("opening refuses, and says what to do:", () => {
     });
   });
 
-  test("a store that another program keeps locked", async () => {
+  test("opening refuses a store that another program keeps locked", async () => {
     const path = tempPath();
     openDatabase({ path }, now()).close();
     const other = new Database(path);

@@ -134,7 +134,7 @@ function outcomeOf(of: Op): fc.Arbitrary<Outcome> {
 }
 
 describe("packing", () => {
-  it("gives back the operations it was given, across threads too", () => {
+  it("packed operations are unchanged after unpacking, also in another thread", () => {
     fc.assert(
       fc.property(fc.array(op), (ops) => {
         expect(unpackOps(structuredClone(packOps(ops)))).toEqual(ops);
@@ -142,7 +142,7 @@ describe("packing", () => {
     );
   });
 
-  it("gives back the outcomes it was given, across threads too", () => {
+  it("packed outcomes are unchanged after unpacking, also in another thread", () => {
     const pairs = fc.array(op.chain((of) => outcomeOf(of).map((outcome) => ({ of, outcome }))));
     fc.assert(
       fc.property(pairs, (answered) => {

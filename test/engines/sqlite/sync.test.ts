@@ -23,7 +23,7 @@ function addTo(store: SqliteStore): string {
   return ask(store, { verb: "add", tasks: [newTask()] })[0]!.id;
 }
 
-test("every commit is synced before it is answered, and after others can see it", () => {
+test("every commit is synced before its answer, and after other processes can see it", () => {
   const path = tempPath();
   const store = open(path, "full");
   const onlooker = new Database(path, { readonly: true });
@@ -75,7 +75,7 @@ test("events of other processes are synced before they are returned", () => {
   expect(sync).toHaveBeenCalledOnce();
 });
 
-test("relaxed syncs nothing", () => {
+test("a store with relaxed durability syncs nothing", () => {
   const store = open(tempPath(), "relaxed");
   ask(store, { verb: "get", id: addTo(store) });
   expect(sync).not.toHaveBeenCalled();
@@ -102,7 +102,7 @@ describe("after a sync that failed", () => {
   const mark = (path: string): string => `${path}-doubt`;
   const inDoubt = expect.objectContaining({ code: "UNAVAILABLE", retryable: true });
 
-  test("the journal starts over at once, without an error", () => {
+  test("after a failed sync the journal starts over at once, without an error", () => {
     const path = tempPath();
     const store = open(path, "full");
     addTo(store);
@@ -113,7 +113,7 @@ describe("after a sync that failed", () => {
     expect(ask(store, { verb: "get", id }).state).toBe("ready");
   });
 
-  test("nothing is written, read or reported before the journal has started over", () => {
+  test("after a failed sync nothing is written, read or reported before the journal has started over", () => {
     const path = tempPath();
     const store = open(path, "full");
     const id = addTo(store);
@@ -168,7 +168,7 @@ describe("after a sync that failed", () => {
     expect(journalOf(path)).toBe(0);
   });
 
-  test("a mark of a journal that has started over since means nothing", () => {
+  test("a mark is ignored if its journal has started over since", () => {
     const path = tempPath();
     const store = open(path, "full");
     fs.writeFileSync(mark(path), "0123456789abcdef");
@@ -178,7 +178,7 @@ describe("after a sync that failed", () => {
     letGo();
   });
 
-  test("the journal's new length must be on disk too", () => {
+  test("after a failed sync the journal's new length must be on disk too", () => {
     const path = tempPath();
     const store = open(path, "full");
     addTo(store);
@@ -192,7 +192,7 @@ describe("after a sync that failed", () => {
   });
 });
 
-test("commits on which a refusal depends are synced before it is returned", () => {
+test("commits on which a refusal depends are synced before the refusal is returned", () => {
   const path = tempPath();
   const other = open(path, "full");
   const store = open(path, "full");

@@ -28,7 +28,7 @@ test.each([1, 11, 100])(
   },
 );
 
-test("a store of the schema before gets the step that it lacks, and keeps its rows", () => {
+test("a store of the previous schema gets the missing step, and keeps its rows", () => {
   const path = tempPath();
   openDatabase({ path, store: 7 }, now()).close();
   const before = latestVersion();

@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { describeValue, revealed } from "./value.ts";
 
 describe("a payload as text", () => {
-  test("is indented JSON", () => {
+  test("a payload of JSON is shown indented", () => {
     expect(describeValue({ data: { a: 1 } })).toEqual({ text: '{\n  "a": 1\n}', kind: "JSON", bytes: 7 });
   });
 
-  test("is a hexadecimal listing where it is bytes", () => {
+  test("a payload of bytes is shown as a hexadecimal listing", () => {
     const { text, bytes } = describeValue({
       data: btoa("\0dibs"),
       contentType: "application/octet-stream",
@@ -16,7 +16,7 @@ describe("a payload as text", () => {
     expect(bytes).toBe(5);
   });
 
-  test("says that it is only a beginning", () => {
+  test("a shortened payload is marked as a beginning", () => {
     expect(describeValue({ data: '{"a', truncated: 9_000 }).kind).toContain("its beginning");
   });
 });

@@ -30,20 +30,20 @@ function row(name: string, fields: Partial<QueueRow> = {}): QueueRow {
 const waiting = (ready: number) => ({ depth: { ...row("").depth, ready } });
 
 describe("the rows of queues", () => {
-  test("keep their sparkline when they change without one", () => {
+  test("a changed row of a queue keeps its sparkline if it comes without one", () => {
     const before = mergeRows(null, { rows: [row("a", { spark: [1, 2] }), row("b")] });
     const after = mergeRows(before, { rows: [row("a", waiting(5))], removed: ["b"] });
     expect([...after.keys()]).toEqual(["a"]);
     expect(after.get("a")).toMatchObject({ spark: [1, 2], depth: { ready: 5 } });
   });
 
-  test("are sorted by a number, and by name where it is equal", () => {
+  test("rows of queues are sorted by a number, and by name if it is equal", () => {
     const rows = [row("b"), row("a"), row("c", waiting(3))];
     expect(sortRows(rows, "depth", "").map(({ name }) => name)).toEqual(["c", "a", "b"]);
     expect(sortRows(rows, "name", "B").map(({ name }) => name)).toEqual(["b"]);
   });
 
-  test("say what holds a queue back", () => {
+  test("a row of a queue says what holds it back", () => {
     expect(holdsBack(row("a"))).toBeNull();
     expect(holdsBack(row("a", { paused: true }))).toBe("paused");
     expect(holdsBack(row("a", { heldBack: { by: "rate", until: null } }))).toBe("its rate limit");
@@ -52,12 +52,12 @@ describe("the rows of queues", () => {
 });
 
 describe("a search", () => {
-  test("has at most one state", () => {
+  test("a search has at most one state", () => {
     expect(withState("queue:a state:dead x", "done")).toBe("state:done queue:a x");
     expect(withState("state:done queue:a", "done")).toBe("queue:a");
   });
 
-  test("says what it compared and how far", () => {
+  test("a search says what it compared and how far", () => {
     const searched = { text: "All tasks.", looked: 5_000, of: 9_000, states: [], queues: 2, shortened: 1 };
     const until = { queue: "a", state: "done" } as const;
     expect(describeSearch({ tasks: [], next: "x", searched: { ...searched, until } }, 3, 5_000)).toBe(
@@ -66,7 +66,7 @@ describe("a search", () => {
     );
   });
 
-  test("shows characters that reorder text as numbers", () => {
+  test("a search shows characters that reorder text as numbers", () => {
     expect(preview({ a: "x\u202Ey" })).toBe(String.raw`{"a":"x\u202Ey"}`);
   });
 });

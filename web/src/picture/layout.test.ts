@@ -5,19 +5,19 @@ import { cellAt, layOut, nextOffset, niceCeil, singleCells, slotAt } from "./lay
 const counts = { ready: 10, workers: 3, rows: 1 };
 
 describe("the strip", () => {
-  test("has its head at the left", () => {
+  test("the strip has its head at the left", () => {
     const layout = layOut(1_100, counts);
     expect(slotAt(layout, 0).x).toBeLessThan(slotAt(layout, 1).x);
     expect(layout.strip.x).toBe(layout.head.x);
   });
 
-  test("shows 400 tasks one to one, in more rows", () => {
+  test("the strip shows 400 tasks one to one, in more rows", () => {
     const layout = layOut(1_100, { ...counts, ready: 400 });
     expect(layout.strip.buckets).toBeNull();
     expect(singleCells(layout)).toBeGreaterThanOrEqual(400);
   });
 
-  test("shows more as buckets, with 64 before the head one to one", () => {
+  test("the strip shows longer lines as buckets, with the first 64 tasks one to one", () => {
     const layout = layOut(1_100, { ...counts, ready: 100_000 });
     const { buckets, columns, rows } = layout.strip;
     expect(singleCells(layout)).toBeGreaterThanOrEqual(64);
@@ -25,7 +25,7 @@ describe("the strip", () => {
     expect(buckets!.from + buckets!.count).toBeLessThanOrEqual(columns * rows);
   });
 
-  test("does not get thinner before the line clearly fits", () => {
+  test("the strip does not get thinner before the line clearly fits", () => {
     const thick = layOut(1_100, { ...counts, ready: 60 });
     const columns = thick.strip.columns;
     expect(layOut(1_100, { ...counts, ready: columns - 1, rows: 2 }).strip.rows).toBe(2);
@@ -34,15 +34,15 @@ describe("the strip", () => {
 });
 
 describe("the empty slots at the head", () => {
-  test("are those of the cells that were claimed", () => {
+  test("empty slots at the head are those of claimed cells", () => {
     expect(nextOffset(["a", "b", "c", "d"], ["c", "d"], 1)).toBe(3);
   });
 
-  test("are filled again by cells that come back", () => {
+  test("empty slots at the head are filled by cells that come back", () => {
     expect(nextOffset(["c", "d"], ["b", "c", "d"], 2)).toBe(1);
   });
 
-  test("let the line move up by a whole column", () => {
+  test("empty slots at the head let the line move up by a whole column", () => {
     const before = layOut(1_100, { ...counts, ready: 100, rows: 3, offset: 2 });
     const after = layOut(1_100, { ...counts, ready: 99, rows: 3, offset: 3 });
     expect(cellAt(after, 0)).toEqual(slotAt(before, 0));
@@ -51,13 +51,13 @@ describe("the empty slots at the head", () => {
   });
 });
 
-test("the words of a thick strip are clear of the producers", () => {
+test("the labels of a thick strip do not overlap the producers", () => {
   const { strip, producers } = layOut(1_100, { ...counts, ready: 100_000 });
   // The rate is 18 px below the title, the words are 9 px above the strip, 11 px high.
   expect(strip.y - 9 - 11).toBeGreaterThanOrEqual(producers.y + 18 + 8);
 });
 
-test("without a worker, a narrow canvas says so between the line and the tray", () => {
+test("a narrow canvas without workers says so between the line and the tray", () => {
   const { strip, workersLabel, tray } = layOut(358, { ...counts, workers: 0 });
   expect(workersLabel.y).toBeGreaterThan(strip.y + strip.height);
   expect(tray.y - 20).toBeGreaterThan(workersLabel.y + 24);
@@ -69,7 +69,7 @@ test("workers that have no room share the last row", () => {
   expect(layout.moreWorkers).not.toBeNull();
 });
 
-test("everything is inside a narrow canvas", () => {
+test("everything is drawn inside a narrow canvas", () => {
   const layout = layOut(358, { ...counts, ready: 5_000 });
   expect(layout.isNarrow).toBe(true);
   for (const { x, width } of [layout.strip, layout.tray, ...layout.workers]) {

@@ -17,7 +17,7 @@ const heldBy = (scene: Scene, worker: string) => [...(scene.workers.get(worker)?
 const line = (scene: Scene) => scene.line.map(({ id }) => id);
 
 describe("a task in the picture", () => {
-  test("goes from the line to the one worker that claimed it, with the same cell", () => {
+  test("a claimed task moves from the line to its worker, with the same cell", () => {
     const scene = played([
       ["added", "a"],
       ["added", "b"],
@@ -29,7 +29,7 @@ describe("a task in the picture", () => {
     expect(scene.flights.at(-1)).toMatchObject({ cell, to: { at: "worker", id: "w1" }, duration: 160 });
   });
 
-  test("leaves with a flash when it is done", () => {
+  test("a done task leaves with a flash", () => {
     const scene = played([
       ["added", "a"],
       ["claimed", "a", "w1"],
@@ -39,7 +39,7 @@ describe("a task in the picture", () => {
     expect(scene.flights.at(-1)?.look).toBe("passed");
   });
 
-  test("waits for its next attempt under the line when it failed, and goes to another worker", () => {
+  test("a failed task waits under the line, and goes to another worker", () => {
     const scene = played([
       ["added", "a"],
       ["claimed", "a", "w1", 1],
@@ -52,7 +52,7 @@ describe("a task in the picture", () => {
     expect(heldBy(scene, "w2")).toEqual(["a"]);
   });
 
-  test("falls into the tray when it is dead, and comes back when it is redriven", () => {
+  test("a dead task falls into the tray, and comes back when it is redriven", () => {
     const scene = played([
       ["added", "a"],
       ["claimed", "a", "w1"],
@@ -63,7 +63,7 @@ describe("a task in the picture", () => {
     expect(scene).toMatchObject({ dead: 0, tray: [], line: [{ id: "a" }] });
   });
 
-  test("is marked at both workers when two hold it at once", () => {
+  test("a task that two workers hold at once is marked at both", () => {
     const scene = played([
       ["added", "a"],
       ["claimed", "a", "w1"],
@@ -73,7 +73,7 @@ describe("a task in the picture", () => {
     expect(scene.workers.get("w2")?.held.get("a")?.doubled).toBe(true);
   });
 
-  test("keeps its place at the worker when another one ends", () => {
+  test("a task keeps its place at the worker when another one ends", () => {
     const scene = played([
       ["claimed", "a", "w1"],
       ["claimed", "b", "w1"],
@@ -90,7 +90,7 @@ describe("a task in the picture", () => {
     expect(["b", "ahead", "d"].map(slotOf)).toEqual([0, 1, 2]);
   });
 
-  test("returns to the head when its worker lets it go", () => {
+  test("a released task returns to the head", () => {
     const scene = played([
       ["added", "a"],
       ["added", "b"],
@@ -104,7 +104,7 @@ describe("a task in the picture", () => {
 describe("what the store says", () => {
   const worker = { id: "w1", name: "w", rate: 1, concurrency: 1, claims: 0, isLost: false, running: [] };
 
-  test("replaces the line, and keeps the cells that were known", () => {
+  test("a snapshot replaces the line, and keeps the known cells", () => {
     const scene = played([
       ["added", "a"],
       ["added", "b"],
@@ -122,7 +122,7 @@ describe("what the store says", () => {
     expect(scene.line[1]).toBe(known);
   });
 
-  test("takes away a held task whose end the page has missed, and keeps one that was just claimed", () => {
+  test("a snapshot removes a claimed task whose end the page has missed, and keeps one that was just claimed", () => {
     const scene = newScene();
     for (const [task, at] of [
       ["missed", 1_000],
@@ -137,7 +137,7 @@ describe("what the store says", () => {
     expect(heldBy(scene, "w1")).toEqual(["running", "new"]);
   });
 
-  test("lets a worker that is gone fade, and then go", () => {
+  test("a worker that is gone from the snapshot fades, and is then removed", () => {
     const scene = newScene();
     applyWorkers(scene, [worker], 0);
     applyWorkers(scene, [], 1_000);
@@ -146,7 +146,7 @@ describe("what the store says", () => {
     expect(scene.workers.size).toBe(0);
   });
 
-  test("counts what is not drawn", () => {
+  test("a snapshot counts what is not drawn", () => {
     const scene = newScene();
     applyCounts(scene, { ready: 100_000, later: 3, dead: 7 });
     expect(scene).toMatchObject({ ready: 100_000, later: 3, dead: 7 });

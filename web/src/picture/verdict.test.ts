@@ -14,19 +14,19 @@ function frame(
   } as unknown as QueueFrame;
 }
 
-test("too few workers: the sentence says how many more are needed", () => {
+test("the verdict on too few workers says how many more are needed", () => {
   const { sentence, detail } = verdictOf(frame("worker-bound", 5, { done: 20, arrivals: 34 }), 3);
   expect(sentence).toBe("Workers are the bottleneck: 2 more would keep up.");
   expect(detail).toBe("20.0 of 34.0 tasks/s in the last minute, with 3 workers.");
 });
 
-test("workers that are busy with a wave, and enough on average, are not called the bottleneck", () => {
+test("workers that are enough on average are not called the bottleneck during a wave", () => {
   const { sentence, detail } = verdictOf(frame("worker-bound", 3, { done: 35, arrivals: 30 }), 3);
   expect(sentence).toBe("3 workers are busy, and enough on average.");
   expect(detail).toBe("35.0 tasks/s done, 30.0 arrived in the last minute, with 3 workers.");
 });
 
-test("without a service time, no number of workers is named", () => {
+test("the verdict without a service time names no number of workers", () => {
   const { sentence } = verdictOf(frame("worker-bound", null, { done: 0, arrivals: 10 }), 2);
   expect(sentence).toBe("Workers are the bottleneck.");
 });

@@ -118,7 +118,7 @@ async function drain(port: number): Promise<Map<string, number>> {
 }
 
 describe.each(STORES)("a server on %s that is killed", (store) => {
-  test("messages that its consumers held are ready again, and marked, when it is back", async () => {
+  test("messages that consumers held are ready again after a restart, marked as redelivered", async () => {
     const server = await Server.on(store);
     await server.start();
     const connection = await connect(`amqp://guest:guest@127.0.0.1:${server.port}`);

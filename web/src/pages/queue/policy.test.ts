@@ -40,17 +40,17 @@ const OTHER = resolvePolicy(
 );
 
 describe("the fields of a policy", () => {
-  test("cover every field that a policy has", () => {
+  test("the form of a policy covers every field", () => {
     const covered = new Set(FIELDS.map(({ name }) => name.split(".")[0]));
     expect(covered).toEqual(new Set(Object.keys(DEFAULT_POLICY)));
   });
 
-  test("change nothing when they are left as they are", () => {
+  test("the form of a policy changes nothing if no field is edited", () => {
     expect(readChanges(DEFAULT_POLICY, written(DEFAULT_POLICY))).toEqual({});
     expect(readChanges(OTHER, written(OTHER))).toEqual({});
   });
 
-  test("are read as they are written, from one policy to another and back", () => {
+  test("the form of a policy reads back what it shows, from one policy to another and back", () => {
     expect(applied(DEFAULT_POLICY, written(OTHER))).toEqual({
       ...OTHER,
       backoff: { ...OTHER.backoff, jitter: 0.2 },
@@ -58,19 +58,19 @@ describe("the fields of a policy", () => {
     expect(applied(OTHER, written(DEFAULT_POLICY))).toEqual(DEFAULT_POLICY);
   });
 
-  test("leave the other parts of a backoff, of groups and of a retention as they are", () => {
+  test("the form of a policy leaves the other parts of backoff, groups and retention as they are", () => {
     const after = applied(OTHER, { "backoff.max": "5m", "groups.fair": "no", "retention.count": "9" });
     expect(after.backoff).toEqual({ ...OTHER.backoff, max: 300_000 });
     expect(after.groups).toEqual({ ...OTHER.groups, fair: false });
     expect(after.retention).toEqual({ ...OTHER.retention, count: 9 });
   });
 
-  test("read the rate of a group", () => {
+  test("the form of a policy reads the rate of a group", () => {
     const { groups } = applied(DEFAULT_POLICY, { "groups.rateLimit": "5 per 10s" });
     expect(groups.rateLimit).toEqual([{ max: 5, per: 10_000, pace: false, unit: null }]);
   });
 
-  test("stand for no limit of attempts when they are empty", () => {
+  test("an empty field for attempts means no limit", () => {
     expect(applied(DEFAULT_POLICY, { maxAttempts: "" }).maxAttempts).toBe(UNLIMITED_ATTEMPTS);
   });
 
@@ -86,7 +86,7 @@ describe("the fields of a policy", () => {
 });
 
 describe("the shell's form of changes", () => {
-  test("has the fields of dibs queue set", () => {
+  test("the shell's form of changes has the fields of dibs queue set", () => {
     const changes = readChanges(DEFAULT_POLICY, {
       ...{ lease: "1m", ttl: "", rateLimit: "100 per 1s", "backoff.delay": "2s", maxAttempts: "" },
       window: "22:00-06:00 Europe/London",
@@ -96,7 +96,7 @@ describe("the shell's form of changes", () => {
     );
   });
 
-  test("makes the same policy", () => {
+  test("the shell's form of changes results in the same policy", () => {
     const changes = readChanges(DEFAULT_POLICY, written(OTHER));
     const assignments = Object.entries(changes).map(([name, value]) =>
       policyCommand({ [name]: value }).replaceAll(/^'|'$/g, ""),
