@@ -57,7 +57,7 @@ test.each([
   [["--rates", "missing"], "There is no file"],
   [["--rates", "."], "cannot be read (EISDIR)"],
   [["--load", "weekly"], "It must be one of constant, square, daily, burst."],
-  [["--duration", "0s"], "--duration must be at least 1ms."],
+  [["--duration", "0s"], "--duration must be at least 1ms; got 0 ms."],
   [["--max-attempts", "0"], "--max-attempts must be at least 1; got 0."],
   [["--load", "square", "--low", "5", "--high", "1"], "--low (5) must not be above --high (1)."],
   [["--load", "square", "--rates", "pipe"], "--rates gives the arrivals. Leave out --load."],

@@ -95,7 +95,7 @@ describe("an open store refuses every call, and says why, once", () => {
   });
 });
 
-describe("a store by a symbolic link", () => {
+describe("a store at a symbolic link", () => {
   test("a store opened through a symbolic link is the one at its target", async () => {
     const folder = tempFolder();
     const path = join(folder, "work.db");
@@ -139,7 +139,7 @@ describe("a store by a symbolic link", () => {
   });
 });
 
-describe("what is no regular file of one name is refused, and left as it is:", () => {
+describe("a store that is not a regular file with one name", () => {
   // A device of its own: code that fails this test would change the mode of the machine's.
   test.runIf(process.getuid?.() === 0)("a device", async () => {
     const path = tempPath();
