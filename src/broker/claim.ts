@@ -23,7 +23,7 @@ export async function claim(context: Context, line: WaitingLine, call: ClaimCall
 
 function checkCall(call: ClaimCall): void {
   if (!Array.isArray(call.queues) || call.queues.length === 0)
-    throw invalid(`queues must be an array of at least one name to claim from; got ${show(call.queues)}.`);
+    throw invalid(`Name at least one queue to claim from, in an array; got ${show(call.queues)}.`);
   call.queues.forEach(checkQueueName);
   checkNumber(call.max, "max", 1, LIMITS.claimBatch);
   if (call.share !== undefined) checkNumber(call.share, "share", 1, LIMITS.claimBatch);

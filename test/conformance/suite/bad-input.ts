@@ -84,7 +84,7 @@ export function badInput(start: Start): void {
 
   describe("bad claims", () => {
     const cases: [string, Partial<ClaimCall>, string[]][] = [
-      ["no queue", { queues: [] }, ["at least one queue"]],
+      ["no queue", { queues: [] }, ["at least one queue", "got an array of 0"]],
       ["an invalid queue name", { queues: [QUEUE, "a b"] }, ['"a b"']],
       ["no tasks", { max: 0 }, ["max", "1 to 1000", "0"]],
       ["too many tasks", { max: 1_001 }, ["max", "1001"]],
