@@ -5,14 +5,17 @@ import { gateLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { changeTimes, ground } from "./kit.ts";
 import { claimAll, joinAs, named, run } from "./verbs.ts";
 
-/** As much as one sweep deals with is due in a queue whose gate somebody has: what is due in others is dealt with all the same. */
+/**
+ * In a queue whose gate is locked, as many tasks are due as one sweep processes. The sweep must still process what is
+ * due in other queues.
+ */
 
 const BUSY = "busy";
 const QUEUES = [BUSY, "work"];
 
 type More = { delay?: number; ttl?: number };
 
-/** The last of them is the one that is free. */
+/** Returns the last task, whose queue is not locked. */
 async function addAll(engine: Engine, more: More = {}, ofGroup = false): Promise<string> {
   const tasks = Array.from({ length: BOUNDS.sweep }, (_, n) => ({
     ...{ queue: BUSY, data: "0", groupKey: `g${n}` },
@@ -28,7 +31,7 @@ async function claimEach(engine: Engine, session?: number): Promise<void> {
   expect(await claimAll(engine, request)).toHaveLength(BOUNDS.sweep + 1);
 }
 
-/** What brings it about, and makes all of it due: that which is free last. */
+/** How to create the tasks, and the statement that makes them due: the free task last. */
 const KINDS: [what: string, bring: (engine: Engine) => Promise<string>, due: string][] = [
   [
     "tasks become due",
@@ -85,7 +88,7 @@ async function withBusyGate(bring: (engine: Engine) => Promise<string>, due: str
 
 test.each(KINDS)("work of other queues continues while a gate is in use, where %s", async (_, bring, due) => {
   const { here } = await withBusyGate(bring, due);
-  // Not without a pause: nothing is left that it could deal with.
+  // The next sweep comes after a pause, because this one could process nothing more.
   expect((await run(here, { verb: "housekeep" })).next).toBeGreaterThan(0);
   expect(await claimAll(here)).toHaveLength(1);
 });

@@ -14,7 +14,7 @@ async function prepare() {
       verb: "claim",
       ...{ queues: ["work"], max: 1, worker, session: await joinAs(here, worker) },
     });
-  /** What each of them got, in one batch. */
+  /** What each claim of one batch got. */
   const claim = async (ops = claims): Promise<unknown[]> => {
     const outcomes = await here.execute(ops);
     return outcomes.map((each) => ("ok" in each ? each.ok.tasks[0]?.data : each.refused.code));

@@ -10,7 +10,7 @@ import { claimAll, done, named, run } from "./verbs.ts";
 
 const LISTENER = { verb: "listen", listener: "board" } as const;
 
-/** A store that somebody listens to, and the number of the last event before the test. */
+/** A store with a listener, and the number of the last event before the test. */
 async function listening() {
   const place = await ground();
   const engine = await place.engine();

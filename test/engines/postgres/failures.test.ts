@@ -27,12 +27,12 @@ async function server({ settings, ...options }: ServerOptions = {}): Promise<Pos
 /** Crashes of a server under load. */
 const CRASHES = isLong ? 40 : 6;
 
-/** A transaction that begins speaks of it, too: READ COMMITTED. */
+/** Excludes BEGIN, whose text contains READ COMMITTED. */
 function hasCommit(sent: { toString(): string }): boolean {
   return /COMMIT(?!TED)/.test(sent.toString());
 }
 
-/** Adds by keys until told to stop; an answer that is not known is asked for again. */
+/** Adds tasks with keys until `isOver`. If the outcome of an add is unknown, adds the same key again. */
 async function addUntil(dibs: Dibs, isOver: () => boolean): Promise<Map<string, string>> {
   const queue = dibs.queue<number>("work");
   const ids = new Map<string, string>();
@@ -78,7 +78,7 @@ async function workWhile(dibs: Dibs, something: () => Promise<void>): Promise<Wo
   return { ids, runs };
 }
 
-/** Each has ended once. A handler ran again only where its claim was lost, which the ledger tells. */
+/** Each task has ended once. A handler ran again only if its claim was lost, as the ledger says. */
 async function expectEachOnce(dibs: Dibs, { ids, runs }: Worked): Promise<void> {
   expect(new Set(ids.values()).size).toBe(ids.size);
   expect([...ids.keys()].filter((key) => !runs.has(key))).toEqual([]);
@@ -121,12 +121,15 @@ test("workers continue after a restart of the server", async () => {
   await expectEachOnce(dibs, worked);
 });
 
-/** What was added without keys: by number, what its caller was told. */
+/** Tasks added without keys: the number of each, and the outcome that its caller got. */
 type CommitEffects = Map<number, "added" | "unknown">;
 
 const ADDERS = 8;
 
-/** Several at once, so that their calls are gathered; what is unavailable was not added, and is added again. */
+/**
+ * Several adders at once, so that their calls share batches. After UNAVAILABLE a task was not added, and is added
+ * again.
+ */
 class AddersWithoutKeys {
   readonly told: CommitEffects = new Map();
   readonly #queue: Queue<number>;
@@ -159,7 +162,7 @@ class AddersWithoutKeys {
     }
   }
 
-  /** Until so many more have their answers. */
+  /** Waits until so many more adds are answered. */
   async goOnFor(count: number): Promise<void> {
     const enough = this.told.size + count;
     while (this.told.size < enough) await sleep(5);
@@ -171,7 +174,7 @@ class AddersWithoutKeys {
   }
 }
 
-/** Each that was told as added is there once, each that nobody knows of at most once, and nothing else. */
+/** Each task whose add resolved is stored once, each with an unknown outcome at most once, and no others. */
 async function expectAsTold(dibs: Dibs, told: CommitEffects): Promise<void> {
   const times = new Map<number, number>();
   for (let after: string | undefined; ;) {
@@ -188,7 +191,7 @@ async function expectAsTold(dibs: Dibs, told: CommitEffects): Promise<void> {
   expect((await dibs.queue("work").stats()).depth.ready).toBe(times.size);
 }
 
-/** Cuts every connection when a commit has just been passed on: the server hears it, and its answer is lost. */
+/** Cuts every connection right after a commit was forwarded: the server executes it, and its answer is lost. */
 async function cutAtCommit(proxy: Proxy): Promise<void> {
   await new Promise<void>((resolve) => {
     proxy.cutAfter = (sent) => {
@@ -215,7 +218,7 @@ test("a task without a key is added once, whatever happens to the connection", a
   }
   await adders.stop();
   const { told } = adders;
-  // The server was asked what became of each commit, and knew.
+  // The store read the outcome of each commit from the server.
   expect([...told.values()]).not.toContain("unknown");
   await expectAsTold(dibs, told);
 });
@@ -235,7 +238,7 @@ test("when the server crashes, a task without a key is added once, or the outcom
   }
   await adders.stop();
   const { told } = adders;
-  // A server that has crashed since cannot tell.
+  // A server that has crashed since does not know the outcome.
   expect([...told.values()]).toContain("unknown");
   await expectAsTold(dibs, told);
 }, 120_000);
@@ -273,10 +276,10 @@ test("a server on a Unix socket is used again after a restart", async () => {
   const worker = queue.work((task) => task.data * 10);
   await worker.ready;
   expect(await (await queue.add(1)).result()).toBe(10);
-  // Its socket goes with it.
+  // The server removes its socket.
   await postgres.stop("fast");
   const adding = queue.add(2);
-  // What goes on beside all calls meets it too: it looks after the store ten times a second.
+  // The housekeeping in the background meets the failure too: it polls the store ten times a second.
   expect(await Promise.race([adding, sleep(500, "waits")])).toBe("waits");
   await postgres.restart();
   expect(await (await adding).result()).toBe(20);
@@ -316,7 +319,7 @@ test("a commit whose outcome cannot be read is OUTCOME_UNKNOWN, and its key is s
   await port.add([{ queue: "work", data: "{}" }]);
   cut.proxy.cutAfter = hasCommit;
   await expect(port.add([task])).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN", retryable: true });
-  // What is certainly not carried out is another thing.
+  // A call that was certainly not executed is UNAVAILABLE.
   await expect(port.add([task])).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: true });
   cut.proxy.cutAfter = undefined;
   cut.proxy.mend();
@@ -355,7 +358,7 @@ test("tasks of a claim whose answer was lost return at once, and are done", asyn
   expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 0, done: 5 });
 });
 
-/** Until the server has said so. */
+/** Waits until the server has logged these words. */
 async function untilLogged(postgres: PostgresServer, words: string): Promise<void> {
   while (!postgres.log.includes(words)) await sleep(5);
 }
@@ -522,7 +525,7 @@ test("a worker that is cut off loses its claims, cannot settle them later, and o
     task.signal.addEventListener("abort", () => signal.resolve(task.signal.reason));
     held.resolve();
     await release.promise;
-    // What it returned would not even be sent: its worker knows that the claim is lost.
+    // Ack explicitly: the worker knows that the claim is lost, and would not send what the handler returns.
     await task.ack("by the one that was cut off").then(() => late.resolve("accepted"), late.resolve);
   });
   const task = await queue.add("x");
@@ -564,11 +567,11 @@ test("workers wait until a standby is promoted, and then continue on its incarna
   onTestFinished(() => admin.end());
   await admin.query(`SELECT pg_promote()`);
   await adding;
-  // The number of a transaction of before means nothing here.
+  // Transaction numbers of the former primary mean nothing on this server.
   expect(await lifeOf()).not.toBe(before);
   const claims = await queue.claim({ max: 5 });
   expect(claims.map((claim) => claim.data)).toEqual([2]);
-  // Of the fences that were given out last it may not have heard.
+  // The standby may not know the last fences that the primary gave out.
   expect(claims[0]!.fence).toBeGreaterThan(former!.fence + 1_000_000);
 });
 
@@ -588,6 +591,6 @@ test("a connection to a standby that refuses LISTEN is closed each time", async 
   await admin.connect();
   onTestFinished(() => admin.end());
   const listening = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'dibs' AND query LIKE 'LISTEN%'`;
-  // The last one may be about to go.
+  // The last connection may still be closing.
   expect((await admin.query(listening)).rowCount).toBeLessThan(2);
 }, 60_000);

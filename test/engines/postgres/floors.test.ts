@@ -29,7 +29,7 @@ async function setUp() {
 
 type Queue = Awaited<ReturnType<typeof setUp>>["queue"];
 
-/** Takes all that is in line. */
+/** Claims everything in the line. */
 async function drain(queue: Queue): Promise<number[]> {
   const all: number[] = [];
   for (;;) {
@@ -45,7 +45,7 @@ async function floorsOf(link: Connection): Promise<{ line: number; rank: number;
     SELECT DISTINCT ON (line) line, rank, pos FROM dibs.floor WHERE line > 0 ORDER BY line, n DESC, rank, pos`);
 }
 
-/** The pages that are looked at meanwhile: of the line, or of any table. */
+/** The pages that are read during `work`, of the given tables. */
 async function pagesDuring(
   { client, schema }: Ground,
   work: () => Promise<unknown>,
@@ -72,10 +72,10 @@ test("a scan of a line begins above the claimed tasks whose index entries an ope
   await holder.query(`SELECT pg_current_xact_id()`);
   await queue.addMany(Array.from({ length: 10_000 }, (_, data) => ({ data })));
   expect(await drain(queue)).toHaveLength(10_000);
-  // It might raise the floor again.
+  // Close the store, which could raise the floor again.
   await dibs.close();
 
-  // One that is new to the store, as after a deployment.
+  // A connection that has not used the store before, as after a deployment.
   const look = async (): Promise<number> => {
     const link = await connect(place);
     const store = new PostgresStore(link, { session: true, durability: "full" });
@@ -96,12 +96,11 @@ test("a scan of a line begins above the claimed tasks whose index entries an ope
 
 type Store = Pick<PostgresStore, "run">;
 
-/** Nothing lapses meanwhile, however slow the machine is: claims would come upon that, too, and see to it. */
+/** Long enough that no lease expires on a slow machine: claims would have to process that too. */
 const LEASE = 3_600_000;
 
 /**
- * It reads the tables as well, whenever it likes, and leaves each with a page that says what all can see: every look reads
- * that then.
+ * Autovacuum would read the tables at any time, and create visibility maps, whose pages every read would then read too.
  */
 async function stopVacuum({ client, schema }: Ground): Promise<void> {
   const admin = await client();
@@ -113,7 +112,7 @@ async function stopVacuum({ client, schema }: Ground): Promise<void> {
     await admin.query(`ALTER TABLE ${schema}.${name} SET (autovacuum_enabled = false)`);
 }
 
-/** What writes one row again and again, or leaves dead ones where every batch looks. */
+/** Work that writes one row again and again, or leaves dead rows where every batch reads. */
 const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<() => Promise<unknown>>][] = [
   [
     "many signs of life",
@@ -255,7 +254,7 @@ test("sessions have a floor, and one whose lease ends sooner is found below it",
   await engine.execute([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w", session: first, lease: 300 }]);
   await raise();
   expect(await link.all(BELOW_FLOORS)).toEqual([]);
-  // Its beats go with it.
+  // Closing the engine ends its heartbeats.
   await engine.close();
   await expect.poll(() => drain(queue), { timeout: 10_000 }).toEqual([1]);
 });
@@ -273,7 +272,7 @@ test("an inbox entry is found whenever its transaction commits", async () => {
   await left.query("BEGIN");
   await queue.add(3, { tx: left });
   await left.query("COMMIT");
-  // With one that nobody has taken up, and two under way.
+  // Raise while one entry is not processed yet, and two transactions are open.
   await raise();
   await raise();
   expect(await drain(queue)).toEqual([0, 3]);
@@ -467,7 +466,7 @@ test("floors are checked every five minutes, and sooner after a failed check", (
     return time.now - from;
   };
   expect(waited()).toBe(300_000);
-  // Once at a time.
+  // Only one check at a time.
   expect(raising.takeCheck()).toBe(false);
   raising.checked(false);
   expect(waited()).toBe(30_000);

@@ -4,7 +4,7 @@ import type { Op } from "../../../src/engine/engine.ts";
 import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { connect, ground } from "./kit.ts";
 
-/** Batches on one connection: the next one is sent behind one whose commit is under way. */
+/** Batches on one connection: the next batch is sent while the commit of the one before it is in progress. */
 
 async function setUp() {
   const place = await ground();
@@ -36,7 +36,7 @@ test("no batch is sent behind a refused claim whose statements are not all answe
   const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 1, worker: "w", session: 999_999 };
   const claiming = store.run([claim], { onSent: () => course.push("followed") });
   await asked.promise;
-  // By then it has been told that there is no such session.
+  // By then the server has answered that the session does not exist.
   for (let i = 0; i < 2; i++) await link.exec("SELECT 1");
   course.push("answered");
   answer.resolve();
@@ -83,7 +83,7 @@ test("a commit is executed while the next batch is encoded", async () => {
     const isThere = "SELECT 1 FROM ${place.schema}.task WHERE data = '1'";
     while ((await client.query(isThere)).rowCount === 0);
     await client.end();`;
-  // Until another process has seen it, this one does nothing else.
+  // Blocks this process until another process has seen the task.
   const onSent = (): void =>
     void execFileSync(process.execPath, ["--input-type=module", "-e", look, place.url], { timeout: 20_000 });
   await store.run([add("1")], { onSent });

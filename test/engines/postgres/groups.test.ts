@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { ground, untilOneWaits } from "./kit.ts";
 
-/** A store opened twice, and a client of somebody else's. */
+/** A store opened twice, and another client of the database. */
 async function bare(): Promise<{ engine: Engine; other: Engine; client: Client; schema: string }> {
   const { engine, client, schema } = await ground();
   return { engine: await engine(), other: await engine(), client: await client(), schema };
@@ -26,7 +26,7 @@ test("the end of a group's last task does not wait for transactions that add to 
   const { engine, client, schema } = await bare();
   await engine.execute([{ verb: "add", tasks: [grouped('"first"')] }]);
   const [first] = await claimAll(engine);
-  // Another process's add, which has found a head in front of it and not committed.
+  // Plays an add of another process that has found a head in the group and is not committed.
   await client.query("BEGIN");
   await client.query(`SELECT 1 FROM ${schema}.lane FOR SHARE`);
   await client.query(
@@ -71,7 +71,7 @@ test("a task waits behind an earlier add of a caller's transaction to its group,
   await client.query("BEGIN");
   await other.executeInTransaction!(client, { verb: "add", tasks: [grouped('"first"')] });
   await client.query("COMMIT");
-  // As another process that has the note in its hands does.
+  // Plays another process that is processing the inbox entry.
   await client.query("BEGIN");
   expect((await client.query(`SELECT n FROM ${schema}.inbox FOR UPDATE`)).rowCount).toBe(1);
   const adding = engine.execute([{ verb: "add", tasks: [grouped('"second"')] }]);

@@ -7,7 +7,7 @@ import { ground } from "./kit.ts";
 test("a heartbeat thread that ends at its start is restarted after longer and longer pauses, and each failure is reported", async () => {
   const failures: { error: Error; at: number }[] = [];
   const enough = Promise.withResolvers<void>();
-  // Without its data it cannot begin.
+  // Without its data the thread fails at its start.
   const heartbeats = new HeartbeatThread(
     null as never,
     () => {},
@@ -20,7 +20,7 @@ test("a heartbeat thread that ends at its start is restarted after longer and lo
   heartbeats.join(1, 60_000, 0);
   await enough.promise;
   expect(failures[0]!.error).toBeInstanceOf(TypeError);
-  // 20, 40, 80 and 160 ms, whatever else it took.
+  // The pauses are 20, 40, 80 and 160 ms: at least 300 ms in total.
   expect(failures[4]!.at - failures[0]!.at).toBeGreaterThan(299);
 });
 
@@ -58,7 +58,7 @@ test("sessions get heartbeats only from the thread once it has started", async (
     },
   );
   onTestFinished(() => heartbeats.stop());
-  // The thread takes less than the ten seconds until its first beat is due: this one is due at once.
+  // Join with a heartbeat that is due at once: otherwise the first one would be due in ten seconds.
   heartbeats.join(1, 30_000, systemClock.read().awake - 15_000);
   await sent.promise;
   expect(here).toBe(0);

@@ -6,7 +6,7 @@ import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { connect, type Ground, untilOneWaits } from "./kit.ts";
 import { claimAll, done, named, run, setUp, signalled } from "./verbs.ts";
 
-/** What others' transactions bring is found, whoever is in the way. */
+/** Entries of callers' transactions are found, whatever other transactions do meanwhile. */
 
 function other(data: string) {
   return { queue: "other", data };
@@ -31,12 +31,14 @@ test("an inbox entry is found behind a thousand of another transaction, whenever
   await many.commit();
   await one.commit();
   await raiseFloors(await connect(place), []);
-  // A batch takes up a thousand.
+  // A batch processes a thousand entries.
   for (let i = 0; i < 2; i++) await run(here, { verb: "housekeep" });
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["1"]);
 });
 
-/** Tasks of two queues whose notes nobody looks for, as must not be. */
+/**
+ * Tasks of two queues whose inbox entries are below the floor, which must never happen, so that no batch finds them.
+ */
 async function overlooked() {
   const set = await setUp();
   const { place, here } = set;
@@ -140,6 +142,6 @@ test("a batch has no effect if the connection is lost while inbox entries are pr
     if (sql === "COMMIT") throw Object.assign(new Error("It was lost"), { code: "ECONNRESET" });
   };
   const store = new PostgresStore(link, { session: true, durability: "full" });
-  // As of one that did not come to its commit: it is simply run again.
+  // The error is that of a batch that was not committed, so the batch can be repeated.
   await expect(store.run([{ verb: "add", tasks }])).rejects.toThrow("It was lost");
 });

@@ -1,4 +1,4 @@
-// Numbers that a server has given out it may give out again: after a crash, and where a store is restored from a dump.
+// A server may give out the same numbers again: after a crash, and when a store is restored from a dump.
 
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
@@ -28,7 +28,7 @@ async function admin(url: string): Promise<Client> {
 
 interface Cut {
   url: string;
-  /** Cuts right after the commit of what has these words in it; resolves then. */
+  /** Cuts right after the commit of a transaction with these words; resolves then. */
   cutAtCommitOf(words: string): Promise<void>;
   mend(): void;
 }
@@ -45,7 +45,7 @@ async function proxyTo(target: string): Promise<Cut> {
       let isOurs = false;
       proxy.cutAfter = (sent) => {
         isOurs ||= sent.includes(words);
-        // A transaction that begins speaks of it, too: READ COMMITTED.
+        // Excludes BEGIN, whose text contains READ COMMITTED.
         const isLast = isOurs && /COMMIT(?!TED)/.test(sent.toString());
         if (isLast) resolve();
         return isLast;
@@ -59,14 +59,14 @@ async function proxyTo(target: string): Promise<Cut> {
   };
 }
 
-/** Whether the crash leaves it, and so the transaction's number, in the log. */
+/** `isKept`: whether the commit, and so the transaction's number, is in the log after the crash. */
 test.each([
   ["full", true],
   ["relaxed", false],
 ] as const)(
   "a commit whose answer was lost before a crash is OUTCOME_UNKNOWN, with durability %s, and its key is safe to add again",
   async (durability, isKept) => {
-    // What nobody waits for does not reach the log by itself.
+    // A commit that is not waited for does not reach the log by itself.
     const postgres = await server({ wal_writer_delay: "10s", autovacuum: "off" });
     const cut = await proxyTo(postgres.url);
     const engine = await openPostgres({ url: cut.url, durability });
@@ -92,7 +92,7 @@ test.each([
     await postgres.restart();
     const after = await admin(postgres.url);
     expect((await after.query(committed)).rowCount).toBe(isKept ? 1 : 0);
-    // Others' transactions get the numbers that are not in the log, that of the lost one too.
+    // Other transactions get the numbers that are not in the log, also that of the lost transaction.
     const next = `SELECT pg_current_xact_id()::text::int8 > $1::int8 AS past`;
     while (!(await after.query<{ past: boolean }>(next, [xid])).rows[0]!.past);
     const status = `SELECT pg_xact_status($1::text::xid8) AS status`;
@@ -158,11 +158,11 @@ test("a store that was restored from a dump gives out no fence and no session ag
   };
   const first = await claim();
   const dba = await client();
-  // A dump has the rows of tables that are not logged, too.
+  // A dump also contains the rows of unlogged tables.
   await dba.query(`CREATE TABLE ${schema}.dump AS SELECT * FROM ${schema}.incarnation`);
   const since = [await claim(), await claim()];
   expect(since[1]!.fence).toBe(first.fence + 2);
-  // As it is restored: the table is made, its rows are written as they were, and the sequences are set.
+  // Do what a restore does: create the table, write its rows, and set the sequences.
   const restore = [
     `ALTER TABLE ${schema}.incarnation RENAME TO former`,
     `CREATE UNLOGGED TABLE ${schema}.incarnation (LIKE ${schema}.former INCLUDING ALL)`,

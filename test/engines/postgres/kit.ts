@@ -18,7 +18,7 @@ export interface Ground {
   open: (options?: OpenOptions, url?: string) => Promise<Dibs>;
   /** A store that does nothing by itself, closed when the test is over. */
   engine: () => Promise<Engine>;
-  /** A client of somebody else's, closed when the test is over. */
+  /** Another client of the database, closed when the test is over. */
   client: () => Promise<Client>;
 }
 
@@ -76,7 +76,7 @@ export async function proxyTo(
   return { proxy, url: address.href };
 }
 
-/** Connections to this address go by a name of their own, whatever they were last asked: several tests share a server. */
+/** Connections to this address have a name of their own, because several tests share a server. */
 export function named(url: string, name: string): string {
   const address = new URL(url);
   address.searchParams.set("application_name", name);
@@ -124,19 +124,19 @@ export async function roleOf({ url, client, schema }: Ground): Promise<Role> {
   };
 }
 
-/** Until somebody's statement with these words in it, such as the name of the schema, waits for a lock. */
+/** Waits until a statement with these words, such as the name of the schema, waits for a lock. */
 export async function untilOneWaits(client: Client, words: string): Promise<void> {
   const sql = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`;
   while ((await client.query(sql, [`%${words}%`])).rowCount === 0) {
-    // Within a transaction the server answers as it did before, unless it is told not to.
+    // Within a transaction the server answers from a snapshot of its statistics, unless it is cleared.
     await client.query("SELECT pg_stat_clear_snapshot()");
     await sleep(5);
   }
 }
 
 /**
- * Changes times behind the store's back. Below the floors nobody would look for what is earlier now, and a store raises them by
- * itself: so they go, and nobody raises them meanwhile.
+ * Changes times without the store. No read would find the earlier times below the floors, so the floors are deleted,
+ * and locked so that no store raises them meanwhile.
  */
 export async function changeTimes(
   client: Client,
@@ -155,8 +155,8 @@ export async function changeTimes(
 const PAUSE = 4_711;
 
 /**
- * Makes statements with these words in them wait, after they have begun to see the store as it is and before they lock
- * anything: every look at a line reads where that begins.
+ * Makes statements with these words wait after they have taken their snapshot and before they lock anything: every read
+ * of a line first reads its floor.
  */
 export async function pauseIn(
   place: Ground,

@@ -5,7 +5,7 @@ import { ground } from "./kit.ts";
 
 const QUICK = { backoff: { type: "fixed", delay: 5, jitter: 0 }, elsewhere: 0, maxAttempts: 100 } as const;
 
-/** Counts what runs at once, of all processes together. */
+/** Counts the tasks that run at once in all processes. */
 class Watch {
   readonly most = new Map<string, number>();
   readonly #running = new Map<string, number>();
@@ -101,7 +101,7 @@ test("acks in callers' transactions free their groups, and correct costs", async
   first!.spend(10);
   await first!.ack(undefined, { tx: theirs });
   expect(await queue.claim({ max: 5 })).toEqual([]);
-  // Others of the queue go on meanwhile.
+  // Other tasks of the queue can be claimed meanwhile.
   await queue.add(9, { groupKey: "h" });
   const [other] = await queue.claim({ max: 5 });
   expect(other!.data).toBe(9);
@@ -116,7 +116,7 @@ test("tasks are claimed again once a hold has ended, by itself or by unhold()", 
   const [here, there] = [await open(), await open()];
   const queue = here.queue<number>("work");
   await queue.addMany([{ data: 1 }, { data: 2, groupKey: "g" }, { data: 3, groupKey: "g" }]);
-  // Of the whole queue, as the task has no group, and then of a group.
+  // First a hold of the whole queue, because the task has no group, then one of a group.
   for (const [data, group] of [[1], [2, "g"]] as const) {
     const [first] = await queue.claim();
     await first!.hold(new Error("429"), { delay: "10m" });

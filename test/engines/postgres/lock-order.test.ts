@@ -32,7 +32,7 @@ async function startServer(): Promise<{ server: PostgresServer; admin: Client }>
   return { server, admin };
 }
 
-/** Of all databases of the server. `rollbacks`: batches that started again, most of them because of a lock. */
+/** Counts of all databases of the server. `rollbacks`: batches that started again, mostly because of a lock. */
 async function countOf(admin: Client): Promise<{ deadlocks: number; rollbacks: number }> {
   const sql = `SELECT sum(deadlocks)::int AS deadlocks, sum(xact_rollback)::int AS rollbacks FROM pg_stat_database`;
   return (await admin.query(sql)).rows[0] as { deadlocks: number; rollbacks: number };
@@ -52,7 +52,7 @@ test.each(SEEDS)(
     expect(deadlocks).toBe(0);
     expect(all.flatMap(({ warnings }) => warnings)).toEqual([]);
     expect(await strayRelatives(admin)).toEqual([]);
-    // They did meet.
+    // The processes did meet.
     expect(sum("runs")).toBeGreaterThan(20);
     expect(rollbacks).toBeGreaterThan(10);
     expect(sum("refused")).toBeLessThan((PROCESSES * STEPS) / 50);
@@ -159,7 +159,7 @@ test("a batch that waits for a key of another transaction holds none itself", as
   const other = await client();
   await other.query(`BEGIN`);
   await other.query(insert, ["a"]);
-  // Between the adds, so that they are two.
+  // Put a verb between the adds, so that they are not combined.
   const adding = store.execute([
     { verb: "add", tasks: [task("b")] },
     { verb: "housekeep" },
@@ -264,7 +264,7 @@ async function runProcess(url: string, seed: number): Promise<ProcessReport> {
   return JSON.parse(stdout) as ProcessReport;
 }
 
-/** What the server said of them: which statements waited for each other. */
+/** The server's log of deadlocks: which statements waited for each other. */
 function deadlocksIn(log: string): string {
   const entries = log.split(/\n(?=\d{4}-)/).map((entry) => entry.replaceAll(/\s+/g, " "));
   return entries.filter((entry) => entry.includes("DETAIL: Process")).join("\n");

@@ -3,7 +3,7 @@ import { ground } from "./kit.ts";
 
 const NAMES = Array.from({ length: 40 }, (_, i) => `queue-${i}`);
 
-/** Enough queues for the store to look first which of them have something. */
+/** Enough queues that the store first reads which of them have tasks. */
 async function filled(each: number) {
   const { open } = await ground();
   const dibs = await open();
@@ -32,7 +32,7 @@ it("a claim serves many queues in rotation, and skips empty and paused ones", as
   await all.promise;
   await worker.stop();
   expect([...new Set(seen)].sort()).toEqual([...served].sort());
-  // Each has had its turn before any has its third.
+  // Each queue has its turn before any has its third.
   const third = seen.findIndex((name, i) => seen.slice(0, i).filter((other) => other === name).length === 2);
   expect(new Set(seen.slice(0, third)).size).toBe(served.length);
 });

@@ -8,7 +8,10 @@ import type { Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts"
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { changeTimes, ground, type Ground, untilOneWaits } from "./kit.ts";
 
-/** A batch that writes sees the store anew with each statement: what another one does between two of them. */
+/**
+ * Each statement of a writing batch takes a new snapshot. These tests let another transaction change the store between
+ * two statements.
+ */
 
 async function run<V extends VerbName>(engine: Engine, op: Op<V>): Promise<Verbs[V]["out"]> {
   const [outcome] = await engine.execute([op]);
@@ -21,7 +24,7 @@ async function claimAll(engine: Engine, options: Partial<ClaimRequest> = {}): Pr
   return (await run(engine, { verb: "claim", ...request })).tasks;
 }
 
-/** Two processes that know a queue, and a client of somebody else's. */
+/** Two processes that know a queue, and another client of the database. */
 async function setUp() {
   const place = await ground();
   const [here, there, client] = [await place.engine(), await place.engine(), await place.client()];
@@ -32,7 +35,7 @@ async function setUp() {
 /** The number of a lock. */
 const PAUSE = 4_712;
 
-/** Makes statements that read this table and have these words in them wait, once they see the store as it is. */
+/** Makes statements that read this table and have these words wait after they have taken their snapshot. */
 async function pauseAt({ schema, client }: Ground, table: string, words: string) {
   const locking = await client();
   await locking.query(`
@@ -46,7 +49,7 @@ async function pauseAt({ schema, client }: Ground, table: string, words: string)
   await locking.query(`SELECT pg_advisory_lock(${PAUSE})`);
   return {
     reached: async () => {
-      // The server tells only the beginning of a long statement: it is known by the lock that it waits for.
+      // The server shows only the beginning of a long statement, so find it by the lock that it waits for.
       const sql = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = ${PAUSE} AND NOT granted`;
       while ((await locking.query(sql)).rowCount === 0) await sleep(5);
     },
@@ -54,7 +57,7 @@ async function pauseAt({ schema, client }: Ground, table: string, words: string)
   };
 }
 
-/** A batch that has begun, and comes to `ops` when the client's transaction has ended. */
+/** A batch that has begun, and executes `ops` when the client's transaction has ended. */
 async function begun({ schema, here, client }: Awaited<ReturnType<typeof setUp>>, ops: Op[]) {
   await run(here, { verb: "add", tasks: [{ queue: "held", data: "0" }] });
   const [{ id, fence }] = (await claimAll(here, { queues: ["held"] })) as [ClaimedTask];
@@ -92,14 +95,14 @@ test("a sweep processes due tasks of queues that are newer than its batch", asyn
 const PIPELINE = { pipeline: "p", stages: [{ name: "work", joins: false }] };
 const REJECTED = { kind: "reject", error: { name: "Error", message: "it broke", stack: null } } as const;
 const DONE = { kind: "done", result: null } as const;
-/** Of the statement that finds tasks. */
+/** The table and words of the statement that finds tasks. */
 const FIND = { table: "claim", words: "WITH ORDINALITY AS wanted" };
 
 interface Look {
   verb: string;
   op: (id: string) => Op;
   settlement?: typeof REJECTED | typeof DONE;
-  /** The look's first statement. */
+  /** The first statement of the read. */
   first: { table: string; words: string };
   outcome: unknown;
 }
@@ -156,7 +159,7 @@ test.each(LOOKS)("$verb leaves out what other transactions delete meanwhile", as
   const pause = await pauseAt(place, look.first.table, look.first.words);
   const looking = here.execute([look.op(added!.id), { verb: "prune", limit: 1 }]);
   await pause.reached();
-  // As another process does that removes it.
+  // Plays another process that removes the task.
   for (const table of ["task", "claim", "ended", "dead", "attempt"]) {
     const name = table === look.first.table ? `real_${table}` : table;
     await client.query(`DELETE FROM ${place.schema}.${name}`);
@@ -181,7 +184,7 @@ test("a signal wakes a task that is parked while the signal is sent", async () =
   await client.query(`LOCK TABLE ${schema}.step IN ACCESS EXCLUSIVE MODE`);
   const running = run(here, { verb: "signal", id, name: "second", value: null });
   await untilOneWaits(client, schema);
-  // As others do that send the first signal, claim the task, and park it again.
+  // Plays other processes that send the first signal, claim the task, and park it again.
   await client.query(`
     WITH old AS (DELETE FROM ${schema}.scheduled RETURNING queue, pos, task, due, failures, blocks_group)
     INSERT INTO ${schema}.scheduled SELECT pos, task, due, queue, failures, blocks_group, 'second' FROM old`);
@@ -193,7 +196,7 @@ test("a signal wakes a task that is parked while the signal is sent", async () =
 test.each<{ op: Op; expired: number }>([
   { op: { verb: "purge", queue: "work", limit: 10 }, expired: 0 },
   { op: { verb: "housekeep" }, expired: 1 },
-])("$op.verb counts a task as what it has become", async ({ op, expired }) => {
+])("$op.verb counts a task in its current state if that changes meanwhile", async ({ op, expired }) => {
   const { place, here, client } = await setUp();
   const { schema } = place;
   await parked(here);
@@ -202,7 +205,7 @@ test.each<{ op: Op; expired: number }>([
   const pause = await pauseAt(place, "verifying", FIND.words);
   const running = run(here, op);
   await pause.reached();
-  // As others do that send the signal, claim the task, and fail it.
+  // Plays other processes that send the signal, claim the task, and fail it.
   await client.query(`UPDATE ${schema}.scheduled SET signal = NULL, failures = 1`);
   await client.query(`UPDATE ${schema}.delta SET scheduled = parked, parked = 0`);
   await pause.continueRun();
@@ -258,7 +261,7 @@ test("two batches that settle tasks of the same runs in opposite order do not de
     [string, [ClaimedTask, ClaimedTask]],
     [string, [ClaimedTask, ClaimedTask]],
   ];
-  // Each has come to its second task before the other one goes on.
+  // Each batch reaches its second task before the other one continues.
   await lockClaim(client, schema, c);
   await client.query(`SELECT 1 FROM ${schema}.claim WHERE fence = $1 FOR UPDATE`, [b.fence]);
   const settling = Promise.all([here.execute([done(a), done(c)]), there.execute([done(d), done(b)])]);
@@ -270,7 +273,7 @@ test("two batches that settle tasks of the same runs in opposite order do not de
 test("a batch that settles a task and one that cancels its run do not deadlock", async () => {
   const { schema, here, there, client, runs } = await withRuns();
   const [[id, [a, b]]] = runs as [[string, [ClaimedTask, ClaimedTask]]];
-  // The one has come to the run before the other one, or to the run's first task.
+  // One batch reaches the run, or the run's first task, before the other one.
   await client.query("BEGIN");
   await client.query(`SELECT 1 FROM ${schema}.run FOR UPDATE`);
   const settling = run(here, done(b));
@@ -283,7 +286,7 @@ test("a batch that settles a task and one that cancels its run do not deadlock",
   expect(await run(here, done(a))).toEqual({ state: "cancelled" });
 });
 
-/** A queue that was held back once, and is open now; with a task that is claimed. */
+/** A queue whose hold has ended, with a claimed task. */
 async function onceHeld() {
   const set = await setUp();
   const { schema, here, client } = set;
@@ -303,7 +306,7 @@ async function held(engine: Engine, { id, fence }: ClaimedTask, delay: number): 
   });
 }
 
-/** Tasks that have failed, and are kept from the worker that had them: there is another one. */
+/** Failed tasks in the retry-elsewhere line: there is another worker. */
 async function retried(engine: Engine, names: string[], groupKey?: string): Promise<void> {
   for (const id of ["w", "other"]) {
     const worker = { id, name: id, queues: ["work"], concurrency: 1, host: "host", pid: 1 };
@@ -364,7 +367,7 @@ test("a task that leaves the retry-elsewhere line while its queue gets a limit w
   await run(here, { verb: "declare", queue: "work", policy: { groups: { concurrency: 2 } } });
   await retried(here, ["1", "2"], "g");
   await client.query("BEGIN");
-  // As another process does that finds them kept for long enough.
+  // Plays another process that moves them from the retry-elsewhere line.
   await client.query(`
     WITH opened AS (DELETE FROM ${schema}.ready_elsewhere RETURNING queue, rank, pos, task, failures, special, group_key)
     INSERT INTO ${schema}.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`);

@@ -1,4 +1,4 @@
-// A newer dibs brings the schema up to date while processes that do not know it are at work.
+// A newer dibs upgrades the schema while older processes work.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -11,7 +11,7 @@ import { connect, type Ground, ground } from "./kit.ts";
 
 const NEXT = latestVersion() + 1;
 
-/** The same program with these steps more, opened; closed when the test is over. */
+/** The same program with these additional steps, opened; closed when the test is over. */
 async function openNewer({ url, schema }: Ground, ...steps: string[]): Promise<Dibs> {
   vi.resetModules();
   const { MIGRATIONS: known } = await import("../../../src/engines/postgres/schema/migrations.ts");
@@ -20,12 +20,12 @@ async function openNewer({ url, schema }: Ground, ...steps: string[]): Promise<D
   const { open } = await import("../../../src/index.ts");
   const dibs = await open(url, { schema });
   onTestFinished(() => dibs.close());
-  // Whatever is opened from now on is as old as before.
+  // Stores that are opened from now on are of the old version.
   vi.resetModules();
   return dibs;
 }
 
-/** A column more in each table, so that each has to be had for a moment; another table, and an index. */
+/** A new column in each table, so that each is locked for a moment; another table, and an index. */
 async function moreOfEverything({ client, schema }: Ground): Promise<string> {
   const { rows } = await (
     await client()
@@ -90,7 +90,7 @@ test("running processes continue through schema steps that they support, and not
   while (runs.size < 50) await sleep(5);
   const newer = await openNewer(place, await moreOfEverything(place));
   const sizeThen = runs.size;
-  // The one that is newer works beside them.
+  // The newer process works at the same time.
   ids.set((await newer.queue<Job>("work").add({ n: -1 })).id, -1);
   while (runs.size < sizeThen + 50) await sleep(5);
   over.abort();
@@ -104,7 +104,7 @@ test("running processes continue through schema steps that they support, and not
   following.abort();
   await followed;
   await Promise.all(workers.map((worker) => worker.stop()));
-  // One that has to be started again comes in as before.
+  // An old process that is started again can open the store.
   const again = await place.open();
   expect((await again.queue("work").stats()).depth).toMatchObject({ ready: 0, claimed: 0, dead: 0 });
 });
@@ -143,14 +143,14 @@ test("running processes end with a clear error at a schema step that they do not
   await expect(queue.add(3, { tx: caller })).rejects.toMatchObject(outgrown);
   await caller.query("ROLLBACK");
   expect(await followed).toMatchObject(outgrown);
-  // Both stop by themselves, once: the one that waits for tasks, and the one whose handler ends.
+  // Both workers stop by themselves, once: the one that waits for tasks, and the one whose handler ends.
   release.resolve();
   await expect.poll(() => errors.filter((message) => message.includes("stops")).length).toBe(2);
   await Promise.all([worker.stop(), idle.stop()]);
   for (const message of errors) expect(message).toMatch(words);
   expect(errors.length).toBeLessThanOrEqual(4);
   await older.close();
-  // Nothing was written by those who did not know it.
+  // Processes that do not know the step have written nothing.
   const { rows } = await nextSession.query(`SELECT count(*)::int4 AS n FROM ${place.schema}.task`);
   expect(rows).toEqual([{ n: 1 }]);
   await expect(place.open()).rejects.toMatchObject({ code: "UNSUPPORTED" });
@@ -168,7 +168,7 @@ test("a schema step waits only for callers' transactions that have used the stor
   const opening = openNewer(place, `CREATE TABLE dibs.novelty (id int8 PRIMARY KEY); ${needed(NEXT)}`).then(
     () => (isOpen = true),
   );
-  // It gives way every half second, and others go on meanwhile.
+  // The step releases its lock every half second, so that other processes continue.
   for (let n = 2; n < 20; n++) {
     await queue.add(n);
     await sleep(100);

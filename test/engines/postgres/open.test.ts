@@ -23,7 +23,7 @@ test("a schema of a newer dibs is refused with the reason", async () => {
   const { open, client, schema } = await ground();
   await (await open()).close();
   await (await client()).query(`INSERT INTO ${schema}.migration (number) VALUES (1000)`);
-  // What it can live with does not keep it away.
+  // A newer schema that it supports is accepted.
   await (await open()).close();
   await (await client()).query(`UPDATE ${schema}.store SET needs = 1000`);
   await expect(open()).rejects.toMatchObject({
@@ -153,7 +153,7 @@ test("a server with room for one of its connections is waited for", async () => 
 });
 
 test("a server that is starting up is waited for", async () => {
-  // It recovers, and lets nobody in before that is over.
+  // The server recovers, and accepts no connection before that is over.
   const server = await PostgresServer.start({ settings: { ...QUICK, hot_standby: "off" } });
   onTestFinished(() => server.remove());
   await server.becomeStandby();

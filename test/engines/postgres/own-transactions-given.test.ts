@@ -5,7 +5,7 @@ import { LIBRARIES } from "../../postgres/libraries.ts";
 import { freshDatabase } from "../../postgres/shared.ts";
 import { ground } from "./kit.ts";
 
-/** What may be given as `tx` that it cannot be, and what is said of it. */
+/** Values that cannot be used as `tx`, and the errors about them. */
 
 async function setUp() {
   const place = await ground();
@@ -60,7 +60,7 @@ test("a transaction on a copy of the store, in another database or incarnation, 
   const copied = await begun(new URL(`/${name}_copy`, here).href);
   await expect(queue.add(1, { tx: copied })).rejects.toMatchObject(saying("INVALID", "a copy of this store"));
 
-  // As a server's that was started beside this one: a table that is not logged is empty there.
+  // Plays a second server on a copy of the data: unlogged tables are empty there.
   const beside = await begun(here);
   await beside.query("UPDATE dibs.incarnation SET token = 'another'");
   await expect(queue.add(1, { tx: beside })).rejects.toMatchObject(saying("INVALID", "a copy of this store"));

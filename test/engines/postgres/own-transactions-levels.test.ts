@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { LIBRARIES } from "../../postgres/libraries.ts";
 import { ground, untilOneWaits } from "./kit.ts";
 
-/** Callers' transactions that see the store as it was at their first statement. */
+/** Callers' transactions whose snapshot is that of their first statement. */
 
 async function setUp(level: string) {
   const place = await ground();
@@ -13,7 +13,7 @@ async function setUp(level: string) {
   await queue.add("first");
   const [held] = await queue.claim();
   await held!.ack();
-  /** From here on it sees the store as it is now. */
+  /** From here on the transaction sees this snapshot. */
   const begin = async (tx: Client = client): Promise<Client> => {
     await tx.query(`BEGIN ISOLATION LEVEL ${level}`);
     await tx.query(`SELECT 1 FROM pg_class LIMIT 1`);

@@ -8,11 +8,11 @@ import { connect, ground } from "./kit.ts";
 import { costsOf, type Node, readIndexes, readTables } from "./plan.ts";
 
 /**
- * What is done within a caller's transaction is planned by that connection's settings, which are not those that dibs plans
- * by: it must find its way by itself.
+ * Statements within a caller's transaction are planned with the settings of the caller's connection, not with those of
+ * dibs. They must use the indexes there too.
  */
 
-/** As PostgreSQL plans it for these values, and for any: a library that prepares it gets either. */
+/** The plans for these values and for any values: a library that prepares the statement gets either. */
 async function plansOf(client: Client, sql: string, params: unknown[]): Promise<Node[]> {
   const planOf = async (question: string, values?: unknown[]): Promise<Node> =>
     (await client.query<{ "QUERY PLAN": [{ Plan: Node }] }>(question, values)).rows[0]!["QUERY PLAN"][0].Plan;
@@ -26,7 +26,7 @@ async function plansOf(client: Client, sql: string, params: unknown[]): Promise<
   return [custom, generic];
 }
 
-/** A scan by way of a bitmap goes by an index as well. */
+/** A bitmap scan uses an index too, so it counts as an index scan. */
 function plain(node: Node): Node {
   const [below] = node.Plans ?? [];
   if (node["Node Type"] !== "Bitmap Heap Scan" || below!["Node Type"] !== "Bitmap Index Scan")
@@ -43,7 +43,7 @@ async function setUp(isAnalyzed: boolean) {
   for (const table of tables) await link.exec(`ALTER TABLE dibs.${table} SET (autovacuum_enabled = false)`);
   const store = new PostgresStore(link, { session: true, durability: "full" });
   await fill(store);
-  // What it leaves empty.
+  // Fill the tables that fill() leaves empty.
   await link.exec(`
     INSERT INTO dibs.step (task, kind, name) SELECT n, 'step', 'a' FROM generate_series(1000000, 1020000) AS n;
     INSERT INTO dibs.run_part (task, run, created_at, stage, part)

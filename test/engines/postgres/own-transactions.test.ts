@@ -4,10 +4,10 @@ import { gateLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { type Ground, ground, untilOneWaits } from "./kit.ts";
 import { claimAll, done, joinAs, named, run, setUp } from "./verbs.ts";
 
-/** What transactions of callers and batches of ours make of each other at one moment. */
+/** Callers' transactions and batches of dibs at the same time. */
 
-/** A key that a transaction of somebody's has taken, and an add of a process that waits for its end. */
-async function waitingForSomebody(place: Ground, engine: Engine) {
+/** A caller's transaction that has taken a key, and an add that waits for the end of that transaction. */
+async function waitingForCaller(place: Ground, engine: Engine) {
   const [tx, looking] = [await place.client(), await place.client()];
   await tx.query("BEGIN");
   const keyed: Op<"add"> = { verb: "add", tasks: [{ ...named("1"), idempotencyKey: "k" }] };
@@ -23,7 +23,7 @@ test("a caller's transaction continues while a batch of its process waits for it
   await run(here, { verb: "declare", queue: "work", policy: { maxDepth: 10 } });
   const [held] = await run(here, { verb: "add", tasks: [named("0")] });
   const [claimed] = await claimAll(here);
-  const { tx, waiting } = await waitingForSomebody(place, here);
+  const { tx, waiting } = await waitingForCaller(place, here);
   await here.executeInTransaction!(tx, { verb: "add", tasks: [named("2"), { queue: "new", data: "3" }] });
   await here.executeInTransaction!(tx, done(claimed!));
   await tx.query("COMMIT");
@@ -34,7 +34,7 @@ test("a caller's transaction continues while a batch of its process waits for it
 
 test("batches continue while an exclusive batch waits for an open transaction", async () => {
   const { place, here, there } = await setUp();
-  const { tx, waiting } = await waitingForSomebody(place, here);
+  const { tx, waiting } = await waitingForCaller(place, here);
   const pausing = run(there, { verb: "pause", queue: "work", paused: true });
   const another = await place.engine();
   for (let n = 0; n < 20; n++) await run(another, { verb: "add", tasks: [named("2")] });
@@ -43,7 +43,7 @@ test("batches continue while an exclusive batch waits for an open transaction", 
   expect(await claimAll(here)).toEqual([]);
 });
 
-/** What a transaction of a caller's has brought. */
+/** Adds tasks in a caller's transaction, and commits it. */
 async function commitWithin(place: Ground, engine: Engine, op: Op<"add">): Promise<void> {
   const tx = await place.client();
   await tx.query("BEGIN");
@@ -221,7 +221,7 @@ test("without notifications, a transaction that is rolled back or left open wake
   await tx.query("ROLLBACK");
   await tx.query("BEGIN");
   await queue.add("2", { tx });
-  // Open for longer than one look.
+  // Stay open for longer than one poll.
   await tx.query("SELECT pg_sleep(0.1)");
   await tx.query("COMMIT");
   expect((await waiting).map(({ data }) => data)).toEqual(["2"]);

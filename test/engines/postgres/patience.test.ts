@@ -1,5 +1,5 @@
-// What a store does while its server is silent. The tests wait for times of up to 16 seconds that nobody can shorten, so they
-// run at the same time.
+// What a store does while its server is silent. The tests wait for fixed times of up to 16 seconds, so they run at the
+// same time.
 
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,7 +16,7 @@ import { ground, named, proxyTo } from "./kit.ts";
 
 const why = await whyNoPgBouncer();
 
-/** How long it took until it was told that the store cannot be reached. */
+/** How long the call took until it failed because the store cannot be reached. */
 async function waitFor(call: Promise<unknown>, askedAt: number): Promise<number> {
   await expect(call).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: true });
   return performance.now() - askedAt;
@@ -47,7 +47,7 @@ describe.concurrent("while a server is silent:", () => {
       .catch((error: unknown) => error);
     await worker.stop({ timeout: 100 });
     await dibs.close();
-    // Its calls would be tried for 15 seconds, one after the other.
+    // Without this, its calls would be retried for 15 seconds, one after the other.
     expect(performance.now() - asked).toBeLessThan(13_000);
     await adding;
   });
@@ -70,7 +70,7 @@ describe.concurrent("while a server is silent:", () => {
       waits.push(waitFor(call, askedAt));
       await sleep(patience / 6);
     }
-    // One after the other, the last would wait for five times as long as the first.
+    // If the calls waited one after the other, the last would wait five times as long as the first.
     for (const waited of await Promise.all(waits)) expect(waited).toBeLessThan(patience * 3);
     cut.proxy.mend();
     await port.add([{ queue: "work", data: "{}" }]);
@@ -100,7 +100,7 @@ describe.concurrent("while a server is silent:", () => {
     const task = await queue.add("first");
     await held.promise;
     cut.proxy.mute();
-    // Nothing tells it so but its own clock: the cut is not mended yet.
+    // Only the worker's own clock shows this: the connection is still cut.
     expect(await aborted.promise).toMatchObject({ code: "CLAIM_LOST" });
     const other = queue.work(() => "by another");
     expect(await task.result({ timeout: "10s" })).toBe("by another");
@@ -108,7 +108,7 @@ describe.concurrent("while a server is silent:", () => {
     cut.proxy.mend();
     mended.resolve();
     expect(await late.promise).toMatchObject({ code: "CLAIM_LOST" });
-    // Its connections were dead and nobody said so; it found out, and comes back with new ones.
+    // Its connections are dead without an error. The store notices that, and opens new ones.
     const next = await queue.add("second");
     expect(await next.result({ timeout: "50s" })).toBe("by the one that is back");
     await worker.stop();
@@ -143,7 +143,7 @@ describe.concurrent("while a server is silent:", () => {
       await far.queue("work").add(2);
       const sent = Promise.withResolvers<void>();
       cut.proxy.cutAfter = (message) => {
-        // What begins it gets there, and nothing after that.
+        // The server gets the BEGIN, and nothing after it.
         if (!message.includes("BEGIN ISOLATION LEVEL READ COMMITTED")) return false;
         cut.proxy.mute();
         sent.resolve();
@@ -158,7 +158,7 @@ describe.concurrent("while a server is silent:", () => {
       const hanging = `SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle in transaction'`;
       await expect.poll(async () => (await admin.query(hanging, [schema])).rowCount).toBe(1);
       const from = performance.now();
-      // It has to be alone.
+      // Pausing needs an exclusive batch, so it waits for the open transaction.
       await near.queue("work").pause();
       expect(performance.now() - from).toBeGreaterThan(5_000);
       expect((await admin.query(hanging, [schema])).rowCount).toBe(0);
@@ -178,7 +178,7 @@ describe.concurrent("while a server is silent:", () => {
       const worker = one.queue<number, number>("work").work((task) => task.data + 1);
       expect(await (await other.queue<number, number>("work").add(1)).result({ timeout: "20s" })).toBe(2);
       await worker.stop();
-      // What waits for somebody's lock is waited for: the server is asked by the number of its own process.
+      // An answer that waits for a lock is awaited: the store asks the server by the number of the server's process.
       const blocker = new Client({ connectionString: url });
       await blocker.connect();
       onTestFinished(() => blocker.end());

@@ -197,7 +197,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     await server.stop("immediate");
     await server.restart();
     const next = await claim();
-    // It need not have heard of the fences that were given out last.
+    // The server may not know the last fences that it gave out before the crash.
     expect(next).toBeGreaterThan(first + 1_000_000);
     expect(await claim()).toBe(next + 1);
     expect(link.ended).toBeUndefined();

@@ -13,7 +13,7 @@ import { asker, fill } from "./fill.ts";
 import { connect, ground } from "./kit.ts";
 import { copiesPayloads, costsOf, type Indexes, type Node, readIndexes, readTables, wayOf } from "./plan.ts";
 
-/** Those that may read more of a table than they need, and why. */
+/** Statements that may read more of a table than they need, and why. */
 const EXCEPTIONS: [table: string, sql: RegExp, reason: string][] = [
   [
     "claim",
@@ -46,7 +46,7 @@ const EXCEPTIONS: [table: string, sql: RegExp, reason: string][] = [
   ],
 ];
 
-/** Whose plans depend on statistics, and what is known of it. */
+/** Statements whose plans depend on statistics, and what is known about them. */
 const UNSTEADY: [sql: RegExp, reason: string][] = [
   [
     /^SELECT task FROM dibs\.(scheduled|dead) WHERE queue = \$1 LIMIT/,
@@ -61,7 +61,7 @@ const UNSTEADY: [sql: RegExp, reason: string][] = [
   [/ORDER BY wake_at LIMIT 1/, "the lanes of a queue, or those that wake: an index by both is missing"],
 ];
 
-/** Statements that a tour could come to miss. */
+/** Statements that the tour of the store might not execute. */
 const SEEN: [table: string, sql: RegExp][] = [
   ["inbox", /FOR UPDATE SKIP LOCKED\s+\), passed/],
   ["inbox", /ARRAY .* queue = ANY .* FOR UPDATE NOWAIT\)/s],
@@ -75,7 +75,7 @@ interface Toured {
   store: PostgresStore;
   tables: string[];
   indexes: Indexes;
-  /** With what asks for its plan. */
+  /** A statement with the query for its plan. */
   statements: Map<string, string>;
 }
 
@@ -138,11 +138,11 @@ test("no statement scans a table that grows, on a store that is new, full or ana
     else bad.push(`${first}\nand later ${other}\n${sql.trim()}`);
   }
   expect(bad).toEqual([]);
-  // What is no longer needed goes.
+  // Delete what is no longer needed.
   expect([...EXCEPTIONS, ...UNSTEADY].filter((each) => !used.has(each))).toEqual([]);
 });
 
-// A plan is kept: what its tables were like when it was made tells nothing of what they will be like at night.
+// A plan is kept although its tables change: they may be large an hour later.
 test("no table is walked over that was small or empty when it was analyzed, whatever the others were", async () => {
   const { link, store, tables, indexes, statements } = await takeTour();
   const bad: string[] = [];
@@ -197,7 +197,7 @@ test("no statement that locks or writes to rows copies payloads or results of wh
   expect([...plans].flatMap(([sql, plan]) => (copiesPayloads(plan) ? sql.trim() : []))).toEqual([]);
 });
 
-/** What asks for its plan, by the statement. */
+/** The query for the plan of each statement. */
 async function readStatements(link: Connection): Promise<Map<string, string>> {
   const rows = await link.all<{ name: string; statement: string; count: number }>(
     `SELECT name, statement, cardinality(parameter_types) AS count FROM pg_prepared_statements`,
@@ -213,7 +213,7 @@ async function readStatements(link: Connection): Promise<Map<string, string>> {
   );
 }
 
-/** As they are planned now, and then for as long as the connection lasts or until somebody has an index made or ANALYZE run. */
+/** The plans as they are made now. They stay until the connection ends, an index is created or ANALYZE runs. */
 async function explain(link: Connection, statements: Map<string, string>): Promise<Map<string, Node>> {
   await link.exec("DISCARD PLANS");
   const plans = [...statements].map(async ([sql, question]) => {

@@ -5,10 +5,10 @@ import { catalogueLock, gateLock } from "../../../src/engines/postgres/connectio
 import { ground, pauseIn, untilOneWaits } from "./kit.ts";
 import { claimAll, done, ERROR, failed, heldBy, joinAs, named, run, setUp, signalled } from "./verbs.ts";
 
-/** What two processes do at one moment: one of them is made to wait on its way. */
+/** Two processes at the same time: one of them is made to wait in the middle of its work. */
 
 const PIPELINE = { pipeline: "p", stages: [{ name: "work", joins: false }] };
-/** A task that failed is kept from its worker while there is another. */
+/** Failed tasks go to the retry-elsewhere line, because there are two workers. */
 async function keepFrom(engine: Engine): Promise<void> {
   await run(engine, { verb: "declare", queue: "work", policy: { elsewhere: 60_000 } });
   for (const id of ["w", "other"]) await joinAs(engine, id);
@@ -26,7 +26,7 @@ test("a task added to a sticky group while its worker is found dead can be claim
   await locking.query(`LOCK TABLE ${schema}.delta IN SHARE MODE`);
   const adding = run(there, { verb: "add", tasks: [named("2", "g")] });
   await untilOneWaits(locking, schema);
-  // It was alive when the other one looked.
+  // The worker was alive when the add read its session.
   await looking.query(`UPDATE ${schema}.session SET heartbeat_at = 0; DELETE FROM ${schema}.floor`);
   const { next } = await run(here, { verb: "housekeep" });
   await locking.query("COMMIT");
@@ -34,7 +34,7 @@ test("a task added to a sticky group while its worker is found dead can be claim
   await run(here, { verb: "housekeep" });
   expect((await looking.query(`SELECT 1 FROM ${schema}.session`)).rowCount).toBe(0);
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["2"]);
-  // While somebody has the gate it is looked at again, but not without a pause.
+  // While the gate is locked, the sweep is retried after a pause.
   expect(next).toBeGreaterThan(0);
 });
 
@@ -47,9 +47,9 @@ test("a worker that rejoins waits for the gate of a queue with sticky tasks for 
   await run(here, done((await claimAll(here, { session }))[0]!));
   await run(here, { verb: "add", tasks: [named("2", "g")] });
   const { rows } = await looking.query<{ queue: number }>(`SELECT queue FROM ${schema}.ready_sticky`);
-  // As where a policy that is not sticky has been adopted meanwhile.
+  // As if the policy had stopped being sticky meanwhile.
   await looking.query(`UPDATE ${schema}.lane SET session = NULL`);
-  // As whoever pulls tasks of a group back, which its policy no longer lets start.
+  // Plays a process that removes tasks of a group from the line because of a new policy.
   const gate = `pg_advisory_xact_lock(${gateLock(schema, rows[0]!.queue)})`;
   await locking.query(`BEGIN; SELECT ${gate}`);
   const rejoining = run(here, { verb: "rejoin", session, fences: [] });
@@ -91,7 +91,7 @@ test("no task of a group with a hold starts, not even one that just left the ret
   await run(here, { verb: "add", tasks: [named("1", "g"), named("2", "g")] });
   const [first, second] = await claimAll(here, { session: one });
   await run(here, failed(first!));
-  // As another process does that finds it kept for long enough.
+  // Plays another process that moves the task from the retry-elsewhere line.
   await locking.query("BEGIN");
   const opened = await locking.query(
     `WITH opened AS (
@@ -115,7 +115,7 @@ test("a dead task that is redriven while its run is cancelled is cancelled too",
   const [added] = await run(here, { verb: "add", tasks: [{ ...named("1"), run: PIPELINE }] });
   const [held] = await claimAll(here);
   await run(here, { verb: "settle", ...heldBy(held!), settlement: { kind: "reject", error: ERROR } });
-  // As another process does that has found nothing of the run in line.
+  // Plays another process that has found no task of the run in the line.
   await locking.query("BEGIN");
   await locking.query(`UPDATE ${schema}.run SET state = 'cancelled', ended_at = 1`);
   const redriving = run(here, { verb: "redrive", queue: "work", filter: {}, spacing: 0 });
@@ -138,7 +138,7 @@ test("a run keeps the end of a part whose task is deleted while its result is jo
   const [first] = await claimAll(here, { queues: ["p/work"] });
   await run(here, done(first!));
   await run(here, { verb: "declare", queue: "p/work", policy: { retention: { age: 60_000, count: 0 } } });
-  // As another process does that settles the other part.
+  // Plays another process that settles the other part.
   await locking.query("BEGIN");
   const gathered = await locking.query(
     `UPDATE ${schema}.run_part SET awaits_join = false, result = NULL, result_bytes = NULL WHERE awaits_join`,
@@ -157,7 +157,7 @@ test("a signal that is stored while its task's success is settled is deleted wit
   const [here, locking] = [await engine(), await client()];
   await run(here, { verb: "add", tasks: [named("1", "g")] });
   const [held] = await claimAll(here);
-  // As another process does that has the task's claim locked for its signal.
+  // Plays another process that has locked the task's claim to store a signal.
   await locking.query("BEGIN");
   await locking.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
   await locking.query(
@@ -170,7 +170,7 @@ test("a signal that is stored while its task's success is settled is deleted wit
   expect((await locking.query(`SELECT 1 FROM ${schema}.step`)).rowCount).toBe(0);
 });
 
-// Found by where they stand, the changed ones are passed over, or met as they are by then.
+// The statement finds claims by their location, so it skips changed ones or gets their new version.
 test("successes are settled even if their claims change at the same time", async () => {
   const { engine, client, schema } = await ground();
   const [here, locking] = [await engine(), await client()];
@@ -258,7 +258,7 @@ test("a task that a caller's transaction has just added can be cancelled and get
     await client.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
     const added = await there.executeInTransaction!(client, { verb: "add", tasks: [named("new")] });
     const { id } = (added as { ok: AddedTask[] }).ok[0]!;
-    // It has begun before that commit, and comes to the task after it.
+    // The batch begins before that commit, and reaches the task after it.
     const running = here.execute([{ verb: "progress", ...heldBy(held!), value: 0.5, note: null }, end(id)]);
     await untilOneWaits(client, schema);
     await client.query("COMMIT");
@@ -304,7 +304,7 @@ test("a queue that was created again gets its first limits in an exclusive batch
   const rateLimit = [{ max: 1, per: 3_600_000, unit: null, pace: false }];
   const declare: Op<"declare"> = { verb: "declare", queue: "work", policy: { rateLimit } };
   await run(here, declare);
-  // It is another queue then, of which the first process has not heard.
+  // Then it is another queue, which the first process does not know.
   while ((await run(there, { verb: "drop", queue: "work", limit: 100 })).more);
   await run(there, { verb: "add", tasks: [named("1"), named("2"), { queue: "held", data: "0" }] });
   const [held] = await claimAll(third, { queues: ["held"] });

@@ -8,7 +8,7 @@ import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 
 const read = (queue: string): Op => ({ verb: "stats", queue });
 
-/** A connection that nothing comes through by itself. */
+/** A connection that delivers nothing until the test says so. */
 function fakeLink(): Connection {
   const link = {
     ended: undefined as Error | undefined,
@@ -71,12 +71,12 @@ test("lost batches are repeated first on the next connection, one after the othe
   calls[1]!.onSent();
   for (const call of calls) call.lose();
   await new Promise((resolve) => setImmediate(resolve));
-  // Its turn has come: the one before it was sent.
+  // The batch has its turn, because the one before it was sent.
   const third = sender.run([read("c")]);
   for (let count = 3; count <= 5; count++) {
     await called(count);
     expect(calls.at(-1)!.link).not.toBe(calls[0]!.link);
-    // Nothing else has begun while this one is under way.
+    // No other batch has begun while this one is in progress.
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(calls).toHaveLength(count);
     calls.at(-1)!.answer();

@@ -3,7 +3,7 @@ import { ground } from "./kit.ts";
 
 const MANY = 200;
 
-/** Claims by hand, all at once. */
+/** Manual claims of all tasks at once. */
 async function claimAll(
   dibs: Awaited<ReturnType<Awaited<ReturnType<typeof ground>>["open"]>>,
   count: number,

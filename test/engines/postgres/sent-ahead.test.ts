@@ -7,7 +7,7 @@ import { PostgresServer } from "../../postgres/server.ts";
 import { ground, proxyTo, untilOneWaits } from "./kit.ts";
 import { run } from "./verbs.ts";
 
-/** A worker elsewhere that waits: each task is claimed by itself, as soon as it is there. */
+/** A waiting worker in another process: it claims each task alone, as soon as it is ready. */
 function waitingWorker(dibs: Dibs): { next: () => Promise<Task>; stop: () => Promise<void> } {
   let arrival = Promise.withResolvers<Task>();
   const worker = dibs.queue("work").work((task) => arrival.resolve(task));
@@ -178,7 +178,7 @@ test("tasks added in one batch get distinct numbers, although other transactions
   const here = await engine();
   const tasks = ["1", "2", "3"].map((data) => ({ queue: "work", data }));
   await run(here, { verb: "add", tasks });
-  // As if others took numbers all the while.
+  // As if other transactions took numbers all the time.
   await (
     await client()
   ).query(`

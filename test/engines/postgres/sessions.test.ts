@@ -3,7 +3,7 @@ import type { Engine, Op } from "../../../src/engine/engine.ts";
 import { pauseIn, untilOneWaits } from "./kit.ts";
 import { claimAll, done, joinAs, named, run, setUp } from "./verbs.ts";
 
-/** What becomes of a session beside a claim that is on its way. */
+/** Sessions that end or change while a claim is in progress. */
 
 test("a session keeps claims of a longer lease, even if one is not committed at its heartbeat", async () => {
   const { place, here, there } = await setUp();
@@ -15,7 +15,7 @@ test("a session keeps claims of a longer lease, even if one is not committed at 
   const session = await joinAs(here, "w");
   const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 1, worker: "w", session };
   for (const task of (await run(here, claim)).tasks) await run(here, done(task));
-  // The next claim shares a commit with an add that waits for somebody's key.
+  // The next claim shares a commit with an add that waits for a key of another transaction.
   const add: Op<"add"> = { verb: "add", tasks: [{ queue: "other", data: "1", idempotencyKey: "k" }] };
   await client.query("BEGIN");
   await here.executeInTransaction!(client, add);
@@ -25,7 +25,7 @@ test("a session keeps claims of a longer lease, even if one is not committed at 
   await client.query("ROLLBACK");
   expect((await claiming)[0]).toMatchObject({ ok: { tasks: [{ data: "2" }] } });
   expect((await client.query(`SELECT mixed FROM ${schema}.session`)).rows).toEqual([{ mixed: true }]);
-  // It is forgotten when it is over.
+  // The session is forgotten when it has ended.
   await run(here, { verb: "reconcile", session, fences: [] });
   await run(there, { verb: "heartbeat", sessions: [session] });
   expect((await client.query(`SELECT mixed FROM ${schema}.session`)).rows).toEqual([{ mixed: false }]);

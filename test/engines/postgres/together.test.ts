@@ -93,7 +93,7 @@ test(
     const { looks, waiting, most, byQuery, behindHolder } = await waits.stop();
     console.log(`locks: ${waiting} waits in ${looks} looks, at most ${most} at once\n${topOf(byQuery)}`);
     expect(looks).toBeGreaterThan(0);
-    // Whoever waits, waits for one commit of another: most are at work at most times.
+    // A process that waits, waits for one commit of another one, so most processes work most of the time.
     expect(waiting / looks).toBeLessThan(all.length / 2);
     expect(behindHolder).toEqual([]);
     expect(overlaps).toBe(0);
@@ -106,7 +106,7 @@ test(
     });
     await Promise.all(all.map((dibs) => dibs.close()));
 
-    // What connections have counted is told when they end.
+    // Connections report what they have counted when they end.
     await untilAlone(admin);
     const { rows: walked } = await admin.query<Walked>(WALKED);
     console.log(
@@ -117,7 +117,7 @@ test(
       `SELECT relname, seq_scan FROM pg_stat_user_tables WHERE schemaname = 'dibs' AND seq_scan > 0 AND relname <> ALL ($1)`,
       [SMALL],
     );
-    // The one who holds a transaction open has counted the tasks itself, and indexes are made with a scan.
+    // The client with the open transaction has counted the tasks with a scan, and creating an index scans too.
     const scans = rows.filter(({ relname, seq_scan: count }) => Number(count) > (relname === "task" ? 2 : 3));
     expect(scans).toEqual([]);
     const { rows: deadlocks } = await admin.query(`SELECT sum(deadlocks)::int AS n FROM pg_stat_database`);
@@ -140,23 +140,23 @@ const WALKED = `
   SELECT indexrelname AS index, idx_scan::float8 AS scans, idx_tup_read::float8 AS entries FROM pg_stat_user_indexes
   WHERE schemaname = 'dibs' AND idx_scan > 0 ORDER BY idx_tup_read DESC LIMIT 5`;
 
-/** The few that waited most. */
+/** The few statements that waited most. */
 function topOf(byQuery: Map<string, number>): string {
   const top = [...byQuery].sort(([, a], [, b]) => b - a).slice(0, 3);
   return top.map(([query, count]) => `${count} × ${query}`).join("\n");
 }
 
-/** Until the server has no process left for any of ours: each tells what it counted before it goes. */
+/** Waits until the server has no process left for this test: each reports its counts before it ends. */
 async function untilAlone(client: Client): Promise<void> {
   const sql = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'dibs'`;
   while ((await client.query(sql)).rowCount! > 0) await sleep(5);
 }
 
-/** Who waits for whom, and what they were about to do. */
+/** Which statements wait for which others. */
 const WAITS = `
   SELECT query, pg_blocking_pids(pid) AS behind FROM pg_stat_activity WHERE wait_event_type = 'Lock'`;
 
-/** Looks again and again who waits for whose lock, and whether any waits for this one. */
+/** Polls which statements wait for whose lock, and whether any waits for this client's. */
 async function watchLocks(url: string, holder: number) {
   const client = new Client({ connectionString: url });
   await client.connect();

@@ -2,12 +2,12 @@ import { expect, test } from "vitest";
 import type { Op } from "../../../src/engine/engine.ts";
 import { ground } from "./kit.ts";
 
-/** On the server's own clock, where transactions of several processes do run side by side. */
+/** On the server's own clock, so that transactions of several processes run at the same time. */
 test("while processes subscribe and unsubscribe, publishing misses no subscription and leaves no tasks of removed ones", async () => {
   const { open } = await ground();
   const [one, other, third] = [await open(), await open(), await open()];
   const events = third.events();
-  // With a listener every commit writes the store's row, which whoever unsubscribes needs too.
+  // With a listener every commit writes the store's row, which an unsubscribe needs too.
   await third.queue("made").add(1);
   await events.next();
   const always = one.topic<number>("news").subscription("always");
@@ -50,7 +50,7 @@ test("a publish in a batch after an add reaches subscriptions that another proce
     far.execute([{ verb: "subscribe", pattern: "news", group, queue: group }]);
   await far.execute([{ verb: "declare", queue: "late", policy: {} }]);
   await subscribe("early");
-  // It knows all queues by then, and remembers who is reached.
+  // By then the process has cached all queues, and which of them a publish reaches.
   for (const op of [add, publish, add]) await near.execute([op]);
   await subscribe("late");
   const [, published] = await near.execute([add, publish]);

@@ -16,7 +16,7 @@ function rowsIn(path: string): number {
   }
 }
 
-/** A store that somebody listens to, in a moment that passes only where a test says so. */
+/** A store with a listener, whose time the test moves. */
 function listening() {
   const path = tempPath();
   const store = openStore(path);
@@ -27,7 +27,7 @@ function listening() {
   const { cursor: start } = ask({ verb: "listen", listener: "l", after: null, limit: 1 });
   const add = (count: number) => ask({ verb: "add", tasks: Array.from({ length: count }, () => newTask()) });
   const listen = (after: number, limit = 100_000) => ask({ verb: "listen", listener: "l", after, limit });
-  /** What is told and missed after event `cursor`, up to the end. */
+  /** The events that are written and missed after event `cursor`, up to the end. */
   const all = (cursor: number) => {
     const seen = { told: 0, missed: 0, cursor, types: [] as string[] };
     for (;;) {
@@ -56,7 +56,7 @@ test("the events of a commit share a row", () => {
   const { path, start, add, listen } = listening();
   add(200);
   expect(rowsIn(path)).toBe(1);
-  // One tells of the queue.
+  // One event is about the queue.
   expect(listen(start)).toMatchObject({ cursor: start + 201, missed: 0 });
 });
 
@@ -160,7 +160,7 @@ test("events of successes above the rate are counted", () => {
   const done = { kind: "done", result: null } as const;
   run(tasks.map(({ id, fence }): Op => ({ verb: "settle", id, fence, settlement: done })));
   const { told, missed } = all(start);
-  // One of the queue, one of each task, and two more of each that was handled.
+  // One event of the queue, one of each task, and two more of each handled task.
   expect(told + missed).toBe(1 + 9_900 + 2 * tasks.length);
   expect(told).toBe(BOUNDS.eventBurst);
 });

@@ -64,7 +64,8 @@ describe("an open store refuses every call, and says why, once", () => {
     const folder = join(tempFolder(), "folder");
     mkdirSync(folder);
     const path = join(folder, "work.db");
-    // Two connections stand for two processes: to SQLite they are the same. The engine has a thread for reading, too.
+    // Two connections are used instead of two processes: to SQLite they are the same. The engine has a thread for
+    // reading, too.
     const engine = await openEngine({ path });
     const other = openStore(path);
     await call(engine, add);
@@ -184,7 +185,7 @@ describe("the tokens of a server", () => {
     const path = join(folder, "tokens.json");
     execFileSync("mkfifo", [path]);
     expect(() => new Tokens(path).add("ada", ["admin:*"])).toThrow(/not a regular file/);
-    // Reading it would block until somebody writes to it.
+    // Reading the pipe would block until another process writes to it.
     expect(() => new Tokens(path).list()).toThrow(/not a regular file/);
     expect(lstatSync(path).isFIFO()).toBe(true);
     const linked = join(folder, "linked.json");

@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Watch } from "../../../src/engines/sqlite/connection/watch.ts";
 import { ask, call, newTask, nextHint, now, openEngine, openStore, QUEUE, tempPath, worker } from "./kit.ts";
 
-/** A second connection stands for another process: to SQLite they are the same. */
+/** A second connection is used instead of another process: to SQLite they are the same. */
 describe("commits of another process", () => {
   test("each commit of another process wakes this one", async () => {
     const path = tempPath();

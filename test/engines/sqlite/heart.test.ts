@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../../src/testing/manual-clock.ts";
 import { ask, call, newTask, nextHint, openEngine, openStore, QUEUE, tempPath, worker } from "./kit.ts";
 
-/** Beats come every second: a thread may get its turn on a busy machine two seconds late. */
+/** Heartbeats are sent every second. On a busy machine the thread may run two seconds late. */
 const LEASE_MS = 3_000;
 
 function block(ms: number): void {
@@ -30,7 +30,7 @@ describe("a session", () => {
     await call(engine, { verb: "join", worker: worker("busy"), lease: LEASE_MS });
     const tasks = Array.from({ length: 2_000 }, () => newTask());
     const over = new AbortController();
-    // Whenever a commit ends, others wait for theirs.
+    // Whenever a commit ends, other commits are waiting.
     const flood = Array.from({ length: 4 }, async () => {
       while (!over.signal.aborted) await call(engine, { verb: "add", tasks });
     });

@@ -45,7 +45,7 @@ export function now(): Reading {
   return systemClock.read();
 }
 
-/** One operation; throws where it is refused. */
+/** Executes one operation; throws if it is refused. */
 export function ask<V extends VerbName>(store: SqliteStore, op: Op<V>): Verbs[V]["out"] {
   return accepted(store.execute([op], now()).outcomes[0]) as Verbs[V]["out"];
 }

@@ -10,7 +10,7 @@ const MINUTE = 60_000;
 const HOLD = { kind: "hold", error: { name: "Error", message: "429", stack: null }, delay: MINUTE } as const;
 const DONE = { kind: "done", result: null } as const;
 
-/** A store whose time the test moves, and what its tables say. */
+/** A store whose time the test moves, and queries on its tables. */
 function world() {
   const path = tempPath();
   const store = openStore(path);
@@ -30,7 +30,7 @@ function world() {
     },
     count: (table: string): number =>
       (db.prepare(`SELECT count(*) AS count FROM ${table}`).get() as { count: number }).count,
-    /** How much the queue's lanes say, and whether it has a gate. */
+    /** What the queue's lanes contain, and whether it has a gate. */
     flags: () => db.prepare(`SELECT lanes, gate FROM queue WHERE name = ?`).get(QUEUE),
     govern: (groups: Partial<GroupPolicy>) =>
       ask({ verb: "declare", queue: QUEUE, policy: { groups: { ...DEFAULT_POLICY.groups, ...groups } } }),
@@ -129,7 +129,7 @@ test("a queue that is governed again has forgotten which tasks were in the line 
   govern({});
   ask({ verb: "prune", limit: 10 });
   expect(flags()).toMatchObject({ lanes: 0 });
-  // Only heads count now, so the lane is not told that its task left the line.
+  // Only heads count now, so the lane is not updated when its task leaves the line.
   expect(claim()).toHaveLength(1);
   govern({ concurrency: 2, rateLimit: [{ max: 9, per: MINUTE, pace: false, unit: null }] });
   add(1, "g");

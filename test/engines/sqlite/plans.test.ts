@@ -7,7 +7,7 @@ import { exportStore } from "../../../src/engines/sqlite/transfer/export.ts";
 import { openStore, tempPath } from "./kit.ts";
 import { tour } from "../tour.ts";
 
-/** Tables that stay small whatever is waiting, so that walking over them costs nothing that grows. */
+/** Tables that stay small however many tasks wait, so that scanning them is cheap. */
 const SMALL = new Set([
   "queue",
   "session",
@@ -21,7 +21,7 @@ const SMALL = new Set([
   "gate",
 ]);
 
-/** Those that may walk over a table that is not small, and why. */
+/** Statements that may scan a table that is not small, and why. */
 const EXCEPTIONS: [sql: RegExp, reason: string][] = [
   [
     /(FROM|UPDATE) claim\b.*session/s,

@@ -82,14 +82,14 @@ test("a store with relaxed durability syncs nothing", () => {
 });
 
 describe("after a sync that failed", () => {
-  /** As the kernel does: it tells once, and the next sync succeeds whether or not the pages were kept. */
+  /** Like the kernel, which reports a failure once: the next sync succeeds whether or not the pages were written. */
   function failOnce(): void {
     sync.mockImplementationOnce(() => {
       throw new Error("EIO: i/o error, fdatasync");
     });
   }
 
-  /** While somebody reads from the journal it cannot start over. Returns what ends that. */
+  /** Opens a reader, so that the journal cannot start over. Returns the function that closes it. */
   function readFrom(path: string): () => void {
     const reader = new Database(path, { readonly: true });
     onTestFinished(() => void reader.close());

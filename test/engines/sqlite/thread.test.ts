@@ -18,7 +18,7 @@ vi.mock("../../../src/engines/sqlite/thread/pack.ts", async (original) => {
   return { ...actual, packOutcomes: vi.fn(actual.packOutcomes) };
 });
 
-/** The thread's work, done here, where its parts can be made to fail. */
+/** Executes the thread's work in this thread, where the test can make its parts fail. */
 async function start(path: string): Promise<MessagePort> {
   const { port1, port2 } = new MessageChannel();
   serve(port2, { path, durability: "full", role: "writer", reading: null });
@@ -103,14 +103,14 @@ test("a delay counts from its call, even if its batch is executed again", async 
   const sentAt = now().awake - 400;
   const mistake = [{ op: { verb: "unheard of" } }] as unknown as pack.PackedOps;
   const ops = pack.packOps([{ verb: "add", tasks: [newTask({ delay: 60_000 })] }]);
-  // The mistake is met after the delay was looked at.
+  // The failure happens after the delay was computed.
   port.postMessage({ id: 2, ops, reading: null, sentAt } satisfies Request);
   port.postMessage({ id: 1, ops: mistake, reading: null, sentAt: null } satisfies Request);
   await until(port, (report) => "answers" in report && report.answers.some(({ id }) => id === 1));
   const { tasks } = ask(openStore(path), { verb: "list", queue: QUEUE, state: "scheduled", limit: 1 });
   const delay = tasks[0]!.dueAt! - tasks[0]!.createdAt;
   expect(delay).toBeLessThanOrEqual(59_600);
-  // However long it took on its way, that counts once.
+  // The time that the batch took to arrive counts once.
   expect(delay).toBeGreaterThan(60_000 - 2 * 400);
 });
 

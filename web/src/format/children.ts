@@ -1,4 +1,7 @@
-/** A handler that waits for its children has parked its task for a signal that nobody sends: core/handler/children-signal.ts. */
+/**
+ * A handler that waits for its children has parked its task for a signal that no caller sends:
+ * core/handler/children-signal.ts.
+ */
 const PREFIX = "children:";
 
 export function isForChildren(signal: string | null): boolean {

@@ -1,4 +1,6 @@
-/** A handler that sleeps has parked its task for a signal that nobody has to send: core/handler/sleep-signal.ts. */
+/**
+ * A handler that sleeps has parked its task for a signal that no caller needs to send: core/handler/sleep-signal.ts.
+ */
 const PREFIX = "sleep:";
 
 export function isSleep(signal: string | null): boolean {

@@ -57,7 +57,7 @@ export function applyWorkers(
     const known = before.get(id);
     // While cells stream, events do not say what a worker took or let go of.
     const held = scene.streaming || known === undefined ? new Map<string, Held>() : known.held;
-    // What the store lists and no event has told of, for instance when the page has just been opened.
+    // What the store lists and no event has reported, for instance when the page has just been opened.
     for (const { task, attempt, since } of running)
       if (!held.has(task))
         held.set(task, { cell: newCell(task, attempt), since, slot: freeSlot(held), doubled: false });

@@ -24,7 +24,7 @@ function readRoute({ pathname, search }: Location): Route {
   return { path: path.map(decode), query: new URLSearchParams(search) };
 }
 
-/** An address that somebody mistyped must not break the page. */
+/** A mistyped address must not break the page. */
 function decode(segment: string): string {
   try {
     return decodeURIComponent(segment);

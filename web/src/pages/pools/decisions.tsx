@@ -23,7 +23,7 @@ function sentences(reasons: string[]): string {
   return reasons.filter((reason) => reason.includes(" ")).join(" ");
 }
 
-/** Decisions that are shown before somebody asks for more. */
+/** Decisions that are shown before the user loads more. */
 const FIRST = 6;
 
 /** What a pool or the alerts decided, the newest first, with the reasons. */

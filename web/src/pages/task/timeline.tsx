@@ -59,7 +59,7 @@ export function Timeline({ task, attempts }: { task: FoundTask; attempts: Attemp
   );
 }
 
-/** Asleep until a time, or waiting for somebody's signal, perhaps for a limited time. */
+/** Asleep until a time, or waiting for a signal, perhaps for a limited time. */
 function Parked({ task: { waitsFor, dueAt } }: { task: FoundTask }) {
   const until = dueAt !== null && (
     <>

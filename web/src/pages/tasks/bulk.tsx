@@ -1,4 +1,4 @@
-/** Bulk actions: the server carries them out on everything that matches, with progress, until somebody stops them. */
+/** Bulk actions: the server carries them out on everything that matches, with progress, until a user stops them. */
 
 import { useState } from "preact/hooks";
 import { call } from "../../api/call.ts";
