@@ -70,7 +70,8 @@ export class EventReading {
 
   /** @param last the number of the store's last event */
   end(last: number): EventsAfter {
-    if (this.#events.length > 0) return { events: this.#events, cursor: this.#collected, missed: this.#missed };
+    if (this.#events.length > 0)
+      return { events: this.#events, cursor: this.#collected, missed: this.#missed };
     const cursor = Math.max(this.#cursor, last);
     return { events: [], cursor, missed: cursor - this.#after };
   }
