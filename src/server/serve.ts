@@ -41,7 +41,6 @@ export async function serve(config: Config): Promise<Serving> {
     throw invalid(
       `--url names the store to serve, a file or postgres://…; ${showAddress(config.url)} is a server itself.`,
     );
-  boundHeap();
   const log = pino({ level: config.logLevel, base: { name: "dibs" } }, pino.destination(2));
   const logger: Logger = {
     warn: (message, details) => log.warn(details ?? {}, message),
@@ -83,6 +82,7 @@ export async function serve(config: Config): Promise<Serving> {
     logger.warn(
       `--let-anyone-in: everyone who reaches ${server.url} may read and change everything, with or without a token.`,
     );
+  boundHeap();
   const alerts = alertRules && new Alerts(store, alertRules, logger, () => {});
   return {
     url: server.url,

@@ -1,13 +1,7 @@
-import {
-  createServer,
-  type IncomingMessage,
-  type Server as HttpServer,
-  type ServerResponse,
-} from "node:http";
+import type { IncomingMessage, Server as HttpServer, ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
-import { getRequestListener } from "@hono/node-server";
 import { AnswerBudget } from "../core/answer/answer-budget.ts";
 import { startTimer } from "../core/time/clock.ts";
 import { DibsError } from "../core/errors/errors.ts";
@@ -16,10 +10,9 @@ import { show } from "../core/errors/show.ts";
 import { isStoreFault } from "../core/errors/store-fault.ts";
 import { throttleLogger } from "../core/process/throttled-logger.ts";
 import { AmqpDoor } from "../doors/amqp/door.ts";
-import type { Env } from "../doors/http/define.ts";
-import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/door.ts";
+import { createServer } from "../doors/http/node-http.ts";
 import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
-import { type Admitted, NATIVE_DEFAULTS, NativeDoor } from "../doors/native/door.ts";
+import { type Admitted, NativeDoor } from "../doors/native/door.ts";
 import { Metrics } from "../metrics/metrics.ts";
 import { PATH } from "../protocol/messages.ts";
 import { cannotListen, checkAddress, listenAt } from "./address.ts";
@@ -28,12 +21,13 @@ import { auditOnce } from "./audit-once.ts";
 import { boundEntry } from "./audit.ts";
 import { bearerOf, type CallerRules, checkCaller, rulesOf, shareWithOrigin } from "./callers.ts";
 import { Connections } from "./connections.ts";
-import { DashboardDoor } from "./dashboard-door.ts";
 import { followTokens, TOKEN_CHECK_MS } from "./follow-tokens.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { HttpAnswers } from "./http-answers.ts";
+import type { HttpListener } from "./http-listener.ts";
 import type { ServerOptions } from "./options.ts";
 import { HEADER_BYTES, refusalOf } from "./parser-refusal.ts";
+import { pathOf } from "./path-of.ts";
 import { Probes } from "./probes.ts";
 import type { Grant } from "./scopes.ts";
 import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
@@ -54,7 +48,6 @@ const KEEP_ALIVE_MS = 75_000;
 const LINGER_MS = 500;
 /** How long requests in progress may take when the server closes. */
 const LAST_ANSWERS_MS = 2_000;
-const OPEN_PATHS = new Set(["/openapi.json", "/docs"]);
 
 /**
  * One process for clients in any language: an address, access rules, and the doors behind them.
@@ -68,12 +61,11 @@ export class Server {
   readonly #native: NativeDoor;
   readonly #amqp: AmqpDoor | undefined;
   #amqpPort: number | undefined;
-  readonly #door: HttpDoor;
-  readonly #listener: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+  /** Loaded with the first request that needs it. */
+  #listener: Promise<HttpListener> | undefined;
   readonly #callers: CallerRules;
   readonly #audit: (action: AdminAction) => void;
   readonly #probes: Probes;
-  readonly #dashboard: DashboardDoor;
   readonly #httpAnswers: HttpAnswers;
   /** The store, with calls counted. */
   readonly #store: Port;
@@ -99,24 +91,8 @@ export class Server {
       isReady: () => this.#isReady,
       count: () => ({ clients: this.clients, connections: this.connections }),
     });
-    this.#dashboard = new DashboardDoor({ ...options, store: this.#store, audit: this.#audit });
     const { headersMs = HEADERS_MS, requestMs = REQUEST_MS } = options;
     const { readMs = READ_MS, farewellMs = FAREWELL_MS } = options;
-    this.#door = createHttpDoor({
-      maxBody: options.native?.maxFrame ?? NATIVE_DEFAULTS.maxFrame,
-      readMs,
-      onFailure: (error) => logger.error(`A request failed: ${(error as Error).message}`),
-    });
-    this.#listener = getRequestListener(
-      (request, { incoming, outgoing }) =>
-        this.#fetch(request, incoming as IncomingMessage, outgoing as ServerResponse),
-      {
-        overrideGlobalObjects: false,
-        // A path or host from which no Request can be created.
-        errorHandler: () =>
-          respondProblem(problemOf(new HttpRefusal(400, "The path or the host is invalid."))),
-      },
-    );
     const budget = new AnswerBudget();
     this.#httpAnswers = new HttpAnswers(budget);
     this.#native = new NativeDoor({ ...options.native, clock, logger, budget });
@@ -291,7 +267,11 @@ export class Server {
     if (shareWithOrigin(request, response, this.#callers)) return;
     const path = pathOf(request);
     const isLooking = request.method === "GET" || request.method === "HEAD";
-    if (!isLooking || !this.#probes.has(path)) return this.#listener(request, response);
+    if (!isLooking || !this.#probes.has(path)) {
+      const listener = await (this.#listener ??= this.#loadListener());
+      // The client may have gone meanwhile.
+      return response.destroyed ? undefined : listener(request, response);
+    }
     try {
       checkCaller(request.headers, this.#callers);
       // The metrics name every queue.
@@ -304,45 +284,16 @@ export class Server {
     }
   }
 
-  /** The description of the interface needs no token. */
-  #fetch(
-    request: Request,
-    incoming: IncomingMessage,
-    outgoing: ServerResponse,
-  ): Promise<Response> | Response {
-    const stops = { draining: this.#draining.signal, closing: this.#closing.signal };
-    const fetch = (
-      port: Port,
-      client: string,
-      desk: Env["Bindings"]["desk"],
-      caller = "",
-    ): Promise<Response> | Response => {
-      const reserve = this.#httpAnswers.reserverFor(client, outgoing);
-      return this.#door.fetch(request, { port, desk, caller, ...stops, reserve });
-    };
-    const path = pathOf(incoming);
-    const token = bearerOf(incoming.headers);
-    try {
-      if (OPEN_PATHS.has(path) || this.#dashboard.isOpen(path, token)) {
-        checkCaller(incoming.headers, this.#callers);
-        return fetch(this.#options.store, "", () => this.#dashboard.strangerDesk());
-      }
-      if (this.#dashboard.hasPage(request.method, path)) {
-        checkCaller(incoming.headers, this.#callers);
-        return this.#dashboard.page(request, path);
-      }
-      const { port, owner, grant } = this.#admit(incoming);
-      this.#inProgress.set(outgoing, owner);
-      const desk = () => this.#dashboard.deskFor({ port, grant, token, owner });
-      return fetch(port, `${owner}@${incoming.socket.remoteAddress}`, desk, owner);
-    } catch (error) {
-      return respondProblem(problemOf(error));
-    }
+  async #loadListener(): Promise<HttpListener> {
+    const { createListener } = await import("./http-listener.ts");
+    return createListener({
+      options: { ...this.#options, readMs: this.#options.readMs ?? READ_MS },
+      ...{ store: this.#store, audit: this.#audit, callers: this.#callers, answers: this.#httpAnswers },
+      admit: (request) => this.#admit(request),
+      onOwner: (response, owner) => this.#inProgress.set(response, owner),
+      ...{ draining: this.#draining.signal, closing: this.#closing.signal },
+    });
   }
-}
-
-function pathOf({ url = "/" }: IncomingMessage): string {
-  return url.split("?", 1)[0]!;
 }
 
 function notFound(request: IncomingMessage): NotFound {

@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { keepYoungSmall } from "../../server/bound-heap.ts";
 import {
   flagOf,
   printConfig,
@@ -48,6 +49,7 @@ export async function serve(given: ServeFlags, companion: Companion): Promise<vo
   const { config: file, printConfig: isPrinted, ...flags } = given;
   const resolved = resolveConfig(flags, process.env, file ?? (process.env["DIBS_CONFIG"] || undefined));
   if (isPrinted) return printConfig(resolved).split("\n").forEach(print);
+  keepYoungSmall();
   // Loaded only here, so that other commands start faster.
   const server = await import("../../server/serve.ts");
   const serving = await server.serve(resolved.config);

@@ -1,8 +1,8 @@
-import { STATUS_CODES } from "node:http";
 import { HTTPException } from "hono/http-exception";
 import { DibsError, type ErrorCode, isDibsError } from "../../core/errors/errors.ts";
 import { show } from "../../core/errors/show.ts";
 import { errorForClients } from "../../core/errors/store-fault.ts";
+import { STATUS_CODES } from "./node-http.ts";
 
 /** The HTTP status of each error code. This is the only place that maps them. */
 const STATUS: Record<ErrorCode, number> = {
