@@ -6,7 +6,7 @@ const YOUNG_BYTES = 30_000_000;
 
 /**
  * Called before a server's code is loaded. Loading makes so much garbage, and so much that stays, that V8 would let the
- * young generation grow to 16 MB, which an idle server keeps. At its first size it has 2 MB. `boundHeap` lets it grow.
+ * young generation grow to 14 MB, which an idle server keeps. It begins with 2 MB. `boundHeap` lets it grow.
  */
 export function keepYoungSmall(): void {
   setFlagsFromString("--semi-space-growth-factor=1");
@@ -15,8 +15,8 @@ export function keepYoungSmall(): void {
 /**
  * Keeps the heap of a server process in proportion to what it stores. On a machine with much memory, V8 lets the young
  * generation grow to 134 MB, and collects the old one when it is four times as large as what is alive: a server with 40
- * MB of live data took 460 MB. With these bounds it takes 250 MB. Called when the server listens, for a process that only serves, never for one
- * that belongs to a user's program: the flags apply to the whole process.
+ * MB of live data took 460 MB. With these bounds it takes 250 MB. Called when the server listens, for a process that only
+ * serves, never for one that belongs to a user's program: the flags apply to the whole process.
  */
 export function boundHeap(): void {
   setFlagsFromString("--semi-space-growth-factor=2");

@@ -6,11 +6,13 @@ import { realPathOf } from "../../engine/real-file.ts";
 import { HeartbeatTimer } from "../../engine/heartbeat-timer.ts";
 import type { ThreadData } from "./thread/messages.ts";
 import type { Durability } from "./connection/journal.ts";
+import { Reader } from "./thread/reader.ts";
 import { closed, Remote, type StartStore } from "./thread/remote.ts";
 import { StoreThreads } from "./thread/store-threads.ts";
 
 /**
- * The engine on SQLite, for api/open.ts. It sends batches to the writing thread, and slow reads to a reading thread.
+ * The engine on SQLite, for api/open.ts. It sends batches and fast reads to the writing thread, and slow
+ * reads to a reading thread.
  */
 
 export interface SqliteOptions {
@@ -39,8 +41,8 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
     threads.open(given, given.role === "writer" ? onShared : undefined);
   const start = isBrief ? await startInProcess() : startThread;
   const writer = await Remote.open(data, hints.deliver, start);
-  const startReader = isBrief || path === ":memory:" ? undefined : startThread;
-  return new SqliteEngine(writer, hints, { data, clock, startReader });
+  const reader = isBrief || path === ":memory:" ? undefined : new Reader(data, startThread);
+  return new SqliteEngine(writer, hints, { path, clock, reader });
 }
 
 function openAlready(path: string): string {
@@ -57,11 +59,17 @@ async function startInProcess(): Promise<StartStore> {
   return (data) => new InProcess(data);
 }
 
+/**
+ * With so many queues, the writer reads their figures in less than a millisecond. A server reads them every ten seconds
+ * for the dashboard's history, and would otherwise always have a reading thread.
+ */
+const FEW_QUEUES = 20;
+
 interface Opened {
-  data: ThreadData;
+  path: string;
   clock: Clock | undefined;
   /** Undefined: the writer also does slow reads. */
-  startReader: StartStore | undefined;
+  reader: Reader | undefined;
 }
 
 class SqliteEngine implements Engine {
@@ -70,22 +78,21 @@ class SqliteEngine implements Engine {
   readonly address: string;
   readonly #writer: Remote;
   readonly #hints: Hints;
-  readonly #data: ThreadData;
-  readonly #startReader: StartStore | undefined;
+  readonly #reader: Reader | undefined;
   readonly #clock: Clock | undefined;
   readonly #heart: HeartbeatTimer | undefined;
   /** Settles when everything that was sent to the writer is answered. */
   #written: Promise<unknown> = Promise.resolve();
-  #reader: Promise<Remote> | undefined;
+  /** As many as the last list had, if it had all. */
+  #queues = Number.POSITIVE_INFINITY;
   readonly #reads = new Set<Promise<unknown>>();
   #closed = false;
 
-  constructor(writer: Remote, hints: Hints, { data, clock, startReader }: Opened) {
+  constructor(writer: Remote, hints: Hints, { path, clock, reader }: Opened) {
     this.#writer = writer;
     this.#hints = hints;
-    this.#data = data;
-    this.#startReader = startReader;
-    this.address = data.path;
+    this.#reader = reader;
+    this.address = path;
     this.#clock = clock;
     if (!clock) return;
     const beat = (request: { beat: number[] } | { notices: true }): Promise<boolean> => {
@@ -106,17 +113,32 @@ class SqliteEngine implements Engine {
 
   async execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
     if (this.#closed) throw closed();
-    const outcomes = await (this.#isSlowReading(ops) ? this.#read(ops) : this.#write(ops));
+    const outcomes = await (this.#isSlowReading(ops) ? this.#read(ops, this.#reader!) : this.#write(ops));
+    this.#countQueues(ops, outcomes);
     return outcomes as unknown as Outcomes<Ops>;
   }
 
-  /** `ends` and `steps` are frequent and fast: if the other reads are not slow, they use the writer. */
   #isSlowReading(ops: readonly Op[]): boolean {
     return (
-      this.#startReader !== undefined &&
+      this.#reader !== undefined &&
       ops.every((op) => READING_VERBS.has(op.verb)) &&
-      ops.some((op) => op.verb !== "ends" && op.verb !== "steps")
+      ops.some((op) => !this.#isFast(op))
     );
+  }
+
+  /** Fast reads use the writer, unless they come with slow ones. */
+  #isFast(op: Op): boolean {
+    if (op.verb === "queues") return Math.min(op.limit, this.#queues) <= FEW_QUEUES;
+    return op.verb === "ends" || op.verb === "steps";
+  }
+
+  #countQueues(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+    for (const [index, op] of ops.entries()) {
+      if (op.verb !== "queues" || op.queue !== undefined || op.after !== undefined) continue;
+      const outcome = outcomes[index] as Outcome<"queues">;
+      if ("ok" in outcome)
+        this.#queues = outcome.ok.next === null ? outcome.ok.items.length : Number.POSITIVE_INFINITY;
+    }
   }
 
   async #write(ops: readonly Op[]): Promise<Outcome[]> {
@@ -129,7 +151,7 @@ class SqliteEngine implements Engine {
   }
 
   /** On the reading thread, after the batches that were sent before: a caller reads its own writes. */
-  async #read(ops: readonly Op[]): Promise<Outcome[]> {
+  async #read(ops: readonly Op[], reader: Reader): Promise<Outcome[]> {
     const reading = this.#clock?.read() ?? null;
     const written = this.#written;
     // Copied now: the caller may change its objects while this waits.
@@ -138,7 +160,7 @@ class SqliteEngine implements Engine {
       await written;
       // A store that cannot be written to is not read either: callers must open it again.
       if (this.#writer.ended) throw this.#writer.ended;
-      return (await this.#openReader()).run(copy, reading);
+      return reader.run(copy, reading);
     })();
     this.#reads.add(answer);
     try {
@@ -146,16 +168,6 @@ class SqliteEngine implements Engine {
     } finally {
       this.#reads.delete(answer);
     }
-  }
-
-  /** Started when it is first needed, and again if it ended. */
-  async #openReader(): Promise<Remote> {
-    const last = this.#reader;
-    const reader = await last?.catch(() => undefined);
-    if (reader && !reader.ended) return reader;
-    if (this.#reader === last)
-      this.#reader = Remote.open({ ...this.#data, role: "reader" }, () => {}, this.#startReader!);
-    return this.#reader!;
   }
 
   /** The writer does this if the clock is the machine's. */
@@ -177,8 +189,7 @@ class SqliteEngine implements Engine {
     this.#closed = true;
     this.#heart?.stop();
     await Promise.allSettled(this.#reads);
-    const reader = await this.#reader?.catch(() => undefined);
-    await reader?.close();
+    await this.#reader?.close();
     await this.#writer.close();
   }
 }

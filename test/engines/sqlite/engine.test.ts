@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Worker } from "node:worker_threads";
 import type * as threadsModule from "node:worker_threads";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Op } from "../../../src/engine/engine.ts";
 import { call, codeOf, newTask, nextHint, openEngine, QUEUE, tempPath, worker } from "./kit.ts";
 
@@ -73,6 +73,40 @@ describe("an engine", () => {
     expect(threads).toHaveLength(2);
   });
 
+  test("the thread of slow reads ends when it was not used for a minute", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const engine = await openEngine();
+    await call(engine, { verb: "workers", limit: 1_000 });
+    vi.advanceTimersByTime(59_000);
+    await call(engine, { verb: "workers", limit: 1_000 });
+    const ended = once(threads[1]!, "exit");
+    vi.advanceTimersByTime(60_000);
+    await ended;
+    expect((await call(engine, { verb: "workers", limit: 1_000 })).items).toEqual([]);
+    expect(threads).toHaveLength(3);
+  });
+
+  test("the figures of few queues are read without another thread, those of many with one", async () => {
+    const engine = await openEngine();
+    const declare = (count: number): Promise<unknown> =>
+      engine.execute(
+        Array.from(
+          { length: count },
+          (_, i) => ({ verb: "declare", queue: `q${i}`, policy: {}, create: true }) as const,
+        ),
+      );
+    const figures = { verb: "queues", stats: true, limit: 1_000 } as const;
+    await declare(20);
+    expect((await engine.execute([figures, { verb: "housekeep" }]))[0]).toHaveProperty("ok.items.length", 20);
+    await call(engine, figures);
+    expect(threads).toHaveLength(1);
+    await declare(21);
+    expect((await call(engine, figures)).items).toHaveLength(21);
+    await call(engine, figures);
+    expect(threads).toHaveLength(2);
+  });
+
   test("bytes are returned as bytes", async () => {
     const engine = await openEngine();
     const data = Uint8Array.of(0, 255, 10);
@@ -135,8 +169,9 @@ describe("when its thread dies, an engine", () => {
 
   test("the reading thread is started again after it has died", async () => {
     const engine = await openEngine();
-    await call(engine, { verb: "queues", limit: 1_000 });
+    await call(engine, { verb: "workers", limit: 1_000 });
     await threads[1]!.terminate();
-    expect((await call(engine, { verb: "queues", limit: 1_000 })).items).toEqual([]);
+    expect((await call(engine, { verb: "workers", limit: 1_000 })).items).toEqual([]);
+    expect(threads).toHaveLength(3);
   });
 });
