@@ -34,7 +34,7 @@ const OPEN_PATHS = new Set(["/openapi.json", "/docs"]);
 
 /**
  * Answers the requests that are not probes: the HTTP interface and the dashboard's page. server.ts loads this file with
- * the first of them. Hono, zod, the shapes of all paths and Node's `Request` take 24 MB, and clients of the native
+ * the first of them. Hono, zod, the shapes of all paths and Node's `Request` take 20 MB, and clients of the native
  * protocol need none of it.
  */
 export function createListener(parts: ListenerParts): HttpListener {

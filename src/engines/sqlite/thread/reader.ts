@@ -4,7 +4,7 @@ import type { Op, Outcome } from "../../../engine/engine.ts";
 import type { ThreadData } from "./messages.ts";
 import { Remote, type StartStore } from "./remote.ts";
 
-/** The thread takes 18 MB, and 50 ms to start. */
+/** The thread takes 18 MB. */
 const UNUSED_MS = 60_000;
 
 /** Executes slow reads on a thread of its own, which starts with the first of them and ends when it is not used. */
