@@ -123,7 +123,7 @@ export class MortalDisk {
     } finally {
       const gone = new Promise((resolve) => this.#guard.once("exit", resolve));
       this.#guard.ref();
-      this.#guard.stdin!.end();
+      this.#guard.stdin.end();
       await gone;
     }
   }

@@ -1,6 +1,6 @@
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { Random } from "../../simulation/random.ts";
+import type { Random } from "../../simulation/random.ts";
 import type { Program } from "../harness/program.ts";
 import { pause, type Stage } from "../harness/stage.ts";
 import { type Entry, readLog } from "../programs/storm-log.ts";
