@@ -24,7 +24,7 @@ import { discard, patterns, redrive } from "../verbs/dead.ts";
 import { documents, put } from "../verbs/documents.ts";
 import { failureFrom } from "../connection/failure.ts";
 import { type Durability, Journal } from "../connection/journal.ts";
-import { whenFree } from "../connection/lock.ts";
+import { isBusy, whenFree } from "../connection/lock.ts";
 import { ends } from "../verbs/ends.ts";
 import { get, history, verifying } from "../verbs/inspect.ts";
 import { spawn } from "../verbs/spawn.ts";
@@ -176,17 +176,29 @@ export class SqliteStore implements Store {
   ): { outcomes: Outcomes<Ops>; hint: Hint } {
     if (this.#files?.loss) throw this.#files.loss;
     this.#journal?.settleDoubt();
-    const done = ops.every((op) => READING_VERBS.has(op.verb))
-      ? this.#within(READING, ops, reading)
-      : (this.#idle(ops, reading) ?? this.#within(WRITING, ops, reading));
+    const done = this.#answer(ops, reading);
     // After the commit and before its answer: once the check has noticed a loss, nothing is acknowledged.
     this.#files?.check();
     return done as { outcomes: Outcomes<Ops>; hint: Hint };
   }
 
-  /** Executes all operations in one transaction, in order. After an error of SQLite nothing has happened. */
+  #answer(ops: readonly Op[], reading: Reading): BatchResult {
+    if (ops.every((op) => READING_VERBS.has(op.verb))) return this.#within(READING, ops, reading);
+    if (!ops.every((op) => op.verb in IDLE)) return this.#within(WRITING, ops, reading);
+    const idle = this.#idle(ops, reading);
+    if (idle) return idle;
+    this.#tx.changed ||= this.#tx.rebooted;
+    const ran = this.#execute(ops, { canRetry: true });
+    return ran ? this.#onDisk(ran) : this.#within(WRITING, ops, reading);
+  }
+
   #within(begin: string, ops: readonly Op[], reading: Reading): BatchResult {
-    const ran = this.#commit(begin, ops, reading);
+    this.#tryBegin(begin, reading);
+    if (begin === WRITING) this.#tx.changed ||= this.#tx.rebooted;
+    return this.#onDisk(this.#execute(ops)!);
+  }
+
+  #onDisk(ran: BatchResult): BatchResult {
     if (!this.#tx.changed) {
       this.#journal?.syncSeen();
       return ran;
@@ -196,12 +208,15 @@ export class SqliteStore implements Store {
     return ran;
   }
 
-  #commit(begin: string, ops: readonly Op[], reading: Reading): BatchResult {
+  /**
+   * Executes all operations in the transaction that has begun, in order, and commits. After an error of SQLite nothing
+   * has happened. `canRetry`: undefined if the transaction began as a reading one, and SQLite refuses its first write,
+   * because another process is writing or has committed since.
+   */
+  #execute(ops: readonly Op[], { canRetry = false } = {}): BatchResult | undefined {
     const tx = this.#tx;
     let committing = false;
     try {
-      this.#begin(begin, reading);
-      if (begin === WRITING && tx.rebooted) tx.changed = true;
       const outcomes = runAll(tx, ops);
       tx.finish();
       committing = tx.changed;
@@ -209,33 +224,50 @@ export class SqliteStore implements Store {
       return { outcomes, hint: tx.batch.hint };
     } catch (error) {
       this.#undo();
+      if (canRetry && isBusy(error)) return undefined;
       throw failureFrom(error, this.#path, committing);
     }
   }
 
-  /** Answers a batch that has nothing to do, without the write lock; undefined if there is something to do. */
+  /**
+   * Answers a batch that has nothing to do, without the write lock. Undefined if there is something to do: then the
+   * transaction has begun, and goes on: a claim of one task took 145 µs of CPU with two transactions, and 106 with one.
+   */
   #idle(ops: readonly Op[], reading: Reading): BatchResult | undefined {
-    if (!ops.every((op) => op.verb in IDLE)) return undefined;
     const tx = this.#tx;
-    const answer = this.#reading(reading, () => {
-      const outcomes = ops.map((op) => runOne(IDLE as Handlers, tx, op));
-      const idle =
+    this.#tryBegin(READING, reading);
+    let outcomes: Outcome[];
+    try {
+      outcomes = ops.map((op) => runOne(IDLE as Handlers, tx, op));
+      const isIdle =
         !tx.rebooted && outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
-      return idle ? { outcomes, hint: {} } : undefined;
-    });
-    // That there is nothing to do need not be on disk. Events and refusals must be: a caller sees them.
-    if (answer?.outcomes.some((outcome, index) => ops[index]!.verb === "listen" || "refused" in outcome)) {
-      this.#journal?.syncSeen();
+      if (!isIdle) return undefined;
+      tx.exec("COMMIT");
+    } catch (error) {
+      this.#undo();
+      throw failureFrom(error, this.#path);
     }
-    return answer;
+    // That there is nothing to do need not be on disk. Events and refusals must be: a caller sees them.
+    if (outcomes.some((outcome, index) => ops[index]!.verb === "listen" || "refused" in outcome))
+      this.#journal?.syncSeen();
+    return { outcomes, hint: {} };
   }
 
   #reading<T>(reading: Reading, look: () => T): T {
+    this.#tryBegin(READING, reading);
     try {
-      this.#begin(READING, reading);
       const seen = look();
       this.#tx.exec("COMMIT");
       return seen;
+    } catch (error) {
+      this.#undo();
+      throw failureFrom(error, this.#path);
+    }
+  }
+
+  #tryBegin(begin: string, reading: Reading): void {
+    try {
+      this.#begin(begin, reading);
     } catch (error) {
       this.#undo();
       throw failureFrom(error, this.#path);

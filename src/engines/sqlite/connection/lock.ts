@@ -29,6 +29,7 @@ export function whenFree<T>(attempt: () => T): T {
   }
 }
 
-function isBusy(error: unknown): boolean {
+/** Another connection is writing, or has committed since the read that this transaction began with. */
+export function isBusy(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY");
 }

@@ -56,7 +56,10 @@ function firstWake(tx: Tx): number | null {
 }
 
 export function sweepIsDue(tx: Tx): boolean {
-  return !tx.batch.isSwept && !isAhead(tx, nextDue(tx));
+  if (tx.batch.isSwept) return false;
+  if (!isAhead(tx, nextDue(tx))) return true;
+  tx.batch.noteSwept();
+  return false;
 }
 
 function isAhead(tx: Tx, { session, hand, due, elsewhere, ttl, wake }: NextDue): boolean {
@@ -73,10 +76,7 @@ function isAhead(tx: Tx, { session, hand, due, elsewhere, ttl, wake }: NextDue):
 
 /** Processes a bounded number of due rows of each kind. */
 export function sweep(tx: Tx): void {
-  if (!sweepIsDue(tx)) {
-    tx.batch.noteSwept();
-    return;
-  }
+  if (!sweepIsDue(tx)) return;
   expireSilentSessions(tx);
   expireManualClaims(tx);
   promoteDue(tx);
