@@ -162,11 +162,17 @@ function stretchesOf(successes: readonly Success[]): Success[][] {
 }
 
 const STRETCH = `FROM claim WHERE task BETWEEN ? AND ? AND fence BETWEEN ? AND ? AND special <= ${OPTIONS} AND cancelled = 0`;
+const SUM_STRETCH = `SELECT count(*), min(queue), max(queue), sum(? - started_at) ${STRETCH} AND fence - task = ?`;
 const READ_STRETCH = `SELECT task, fence, queue, started_at ${STRETCH}`;
 const END_STRETCH = `
   INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker)
   SELECT task, queue, 'done', ?, started_at, failures + 1, fence, worker ${STRETCH}`;
 const DELETE_STRETCH = `DELETE ${STRETCH}`;
+
+/** The least and the greatest task, and the first and the last fence, of a stretch. */
+type Range = [number, number, number, number];
+/** Claims of one queue: how many, and for how long they were held together. */
+type Ended = [queue: number, count: number, serviceMs: number];
 
 /**
  * In SQL alone, if all claims are valid and plain; otherwise it does nothing. Values that are passed cost more than rows
@@ -174,21 +180,36 @@ const DELETE_STRETCH = `DELETE ${STRETCH}`;
  */
 function endStretch(tx: Tx, stretch: readonly Success[]): void {
   const seqs = stretch.map(({ seq }) => seq);
-  const [first, last] = [Math.min(...seqs), Math.max(...seqs)];
-  if (last - first >= WIDEST_STRETCH * stretch.length) return;
-  const range = [first, last, stretch[0]!.fence, stretch.at(-1)!.fence];
-  const rows = tx.rows<[task: number, fence: number, queue: number, startedAt: number]>(
-    READ_STRETCH,
-    ...range,
-  );
-  if (rows.length !== stretch.length) return;
-  const fenceOf = new Map(rows.map(([task, fence]) => [task, fence]));
-  if (!stretch.every(({ seq, fence }) => fenceOf.get(seq) === fence)) return;
-  if (rows.some(([, , queue]) => isVerified(tx.queues.of(queue)))) return;
+  const range: Range = [Math.min(...seqs), Math.max(...seqs), stretch[0]!.fence, stretch.at(-1)!.fence];
+  if (range[1] - range[0] >= WIDEST_STRETCH * stretch.length) return;
+  const ended = sumStretch(tx, stretch, range) ?? readStretch(tx, stretch, range);
+  if (!ended || ended.some(([queue]) => isVerified(tx.queues.of(queue)))) return;
   tx.run(END_STRETCH, tx.now, ...range);
   tx.run(DELETE_STRETCH, ...range);
-  for (const [, , queue, startedAt] of rows) countDone(tx, queue, 1, tx.now - startedAt);
+  for (const [queue, count, serviceMs] of ended) countDone(tx, queue, count, serviceMs);
   for (const each of stretch) each.settled = true;
+}
+
+/**
+ * Undefined unless all claims are valid and of one queue, and their tasks are as far apart as their fences, which is the
+ * usual case: a row for each claim costs 0.7 µs of CPU.
+ */
+function sumStretch(tx: Tx, stretch: readonly Success[], range: Range): Ended[] | undefined {
+  const offset = stretch[0]!.fence - stretch[0]!.seq;
+  if (stretch.some(({ seq, fence }) => fence - seq !== offset)) return undefined;
+  type Sums = [count: number, least: number, greatest: number, serviceMs: number];
+  const [[count, queue, greatest, serviceMs]] = tx.rows<Sums>(SUM_STRETCH, tx.now, ...range, offset) as [Sums];
+  return count === stretch.length && queue === greatest ? [[queue, count, serviceMs]] : undefined;
+}
+
+/** Undefined unless all claims are valid. */
+function readStretch(tx: Tx, stretch: readonly Success[], range: Range): Ended[] | undefined {
+  type Row = [task: number, fence: number, queue: number, startedAt: number];
+  const rows = tx.rows<Row>(READ_STRETCH, ...range);
+  if (rows.length !== stretch.length) return undefined;
+  const fenceOf = new Map(rows.map(([task, fence]) => [task, fence]));
+  if (!stretch.every(({ seq, fence }) => fenceOf.get(seq) === fence)) return undefined;
+  return rows.map(([, , queue, startedAt]) => [queue, 1, tx.now - startedAt]);
 }
 
 const INSERT_DONE = sized(
