@@ -198,7 +198,9 @@ function sumStretch(tx: Tx, stretch: readonly Success[], range: Range): Ended[] 
   const offset = stretch[0]!.fence - stretch[0]!.seq;
   if (stretch.some(({ seq, fence }) => fence - seq !== offset)) return undefined;
   type Sums = [count: number, least: number, greatest: number, serviceMs: number];
-  const [[count, queue, greatest, serviceMs]] = tx.rows<Sums>(SUM_STRETCH, tx.now, ...range, offset) as [Sums];
+  const [[count, queue, greatest, serviceMs]] = tx.rows<Sums>(SUM_STRETCH, tx.now, ...range, offset) as [
+    Sums,
+  ];
   return count === stretch.length && queue === greatest ? [[queue, count, serviceMs]] : undefined;
 }
 
