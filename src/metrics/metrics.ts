@@ -1,5 +1,5 @@
 import type { Measured } from "../core/commit.ts";
-import type { ClaimResult, SettleRef, SettleCall } from "../core/task/claim-call.ts";
+import type { ClaimResult, SettleCall } from "../core/task/claim-call.ts";
 import type { Port } from "../core/port.ts";
 import type { AddedTask, TaskState } from "../core/task/task.ts";
 import type { Clock } from "../core/time/clock.ts";
@@ -26,6 +26,12 @@ interface QueueFigures {
   service: Spread;
 }
 
+/** When tasks of one queue were claimed. */
+interface Claimed {
+  of: QueueFigures;
+  at: number;
+}
+
 /**
  * Counts what passes through this process, and reads what is in the store on each scrape. Several processes on one store
  * each count their own share, and all show the same depths. For `dibs.metrics()` and for the server.
@@ -37,7 +43,8 @@ export class Metrics {
   readonly #figures = new Map<string, QueueFigures>();
   readonly #callsOf: Partial<Record<Verb, Spread>> = {};
   #others: QueueFigures | undefined;
-  readonly #claimedAt = new Map<number, { of: QueueFigures; at: number }>();
+  /** By fence. */
+  readonly #claimedAt = new Map<number, Claimed>();
   readonly #added = this.#counter(
     "dibs_tasks_added_total",
     "Tasks added through this process: by calls, with acks and by schedules.",
@@ -98,7 +105,7 @@ export class Metrics {
       },
       settle: (claim, call, options) =>
         this.#timed("settle", port.settle(claim, call, options), ({ state }, now) =>
-          this.#recordSettled(claim, call, state, now),
+          this.#recordSettled(claim.fence, call.kind, state, now),
         ),
     };
   }
@@ -137,7 +144,7 @@ export class Metrics {
       this.#calls.add((this.#callsOf[verb] ??= this.#calls.of({ verb })), (now - began) / 1_000);
       onAnswer(value, now);
     };
-    answer.then(note, () => {});
+    answer.then(note, ignore);
     return answer;
   }
 
@@ -169,17 +176,19 @@ export class Metrics {
   #recordClaims({ tasks }: ClaimResult): void {
     const { wall } = this.#clock!.read();
     const now = performance.now();
-    for (const { queue: name, fence, createdAt } of tasks) {
-      const of = this.#figuresOf(name);
-      of.claimed.count++;
-      this.#wait.add(of.wait, Math.max(0, wall - createdAt) / 1_000);
-      this.#claimedAt.set(fence, { of, at: now });
+    let claimed: Claimed | undefined;
+    for (const { queue, fence, createdAt } of tasks) {
+      // Tasks of a queue mostly follow each other, and share this.
+      if (claimed?.of.queue !== queue) claimed = { of: this.#figuresOf(queue), at: now };
+      claimed.of.claimed.count++;
+      this.#wait.add(claimed.of.wait, Math.max(0, wall - createdAt) / 1_000);
+      this.#claimedAt.set(fence, claimed);
       if (this.#claimedAt.size > MOST_CLAIMS) this.#claimedAt.delete(this.#claimedAt.keys().next().value!);
     }
   }
 
   /** A claim from before a restart is unknown here. The queue name that its holder gives is not trusted as a label. */
-  #recordSettled({ fence }: SettleRef, { kind }: SettleCall, state: TaskState, now: number): void {
+  #recordSettled(fence: number, kind: SettleCall["kind"], state: TaskState, now: number): void {
     const claimed = this.#claimedAt.get(fence);
     if (!claimed) return this.#settled.inc({ queue: "unknown", settlement: kind, state });
     const { of, at } = claimed;
@@ -214,3 +223,5 @@ export class Metrics {
     return histogram;
   }
 }
+
+function ignore(): void {}
