@@ -143,10 +143,15 @@ export class Gatherer {
       measure({ operations: ops.length, ms: performance.now() - began });
   }
 
-  /** Removes the calls of the next batch. A declaration commits with the operation after it, so no batch ends with one. */
+  /**
+   * Removes the calls of the next batch. A declaration commits with the operation after it, so no batch ends with one,
+   * unless all are declarations (a worker of thousands of queues): then the last one is left to the next batch.
+   */
   #takeBatch(): Waiting[] {
-    let size = Math.min(this.#waiting.length, BOUNDS.commit, this.#untilSingle());
-    while (size > 1 && size < this.#waiting.length && this.#waiting[size - 1]!.op.verb === "declare") size--;
+    const most = Math.min(this.#waiting.length, BOUNDS.commit, this.#untilSingle());
+    let size = most;
+    while (size > 0 && size < this.#waiting.length && this.#waiting[size - 1]!.op.verb === "declare") size--;
+    if (size === 0) size = Math.max(most - 1, 1);
     const batch = this.#waiting.splice(0, size);
     for (const { op } of batch) this.#weight -= weightOf(op);
     if (batch.length === 1 && SINGLE.has(batch[0]!.op.verb)) this.#singles--;
