@@ -29,8 +29,8 @@ const QUEUES_OF = `${QUEUES} WHERE id = ANY ($1::int4[])`;
 const LOCK_STORE = `SELECT 1 FROM dibs.store WHERE one = 1 FOR NO KEY UPDATE SKIP LOCKED`;
 const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1 RETURNING revision`;
 const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
-const INSERT_QUEUE = `
-  INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
+const INSERT_QUEUES = `
+  INSERT INTO dibs.queue (name, named, paused, created_at, revision) SELECT name, '{}', false, $2, $3 FROM unnest($1::text[]) AS name
   ON CONFLICT (name) DO NOTHING RETURNING id, name, named, declared, paused, created_at, false AS limited`;
 
 /** Columns of `store` that tell whether queues have changed. */
@@ -127,13 +127,23 @@ export class QueueCache extends KnownQueues<Queue, Traits> {
   async ensure(name: string): Promise<{ queue: Queue; isNew: boolean }> {
     const known = this.named(name);
     if (known) return { queue: known, isNew: false };
+    return { isNew: (await this.make([name])) === 1, queue: this.named(name)! };
+  }
+
+  /** Creates those that are new, in one statement; returns how many. */
+  async make(names: Iterable<string>): Promise<number> {
+    const missing = [...new Set(names)].filter((name) => !this.named(name));
+    if (missing.length === 0) return 0;
     const revision = await this.nextRevision();
-    const [made] = await this.#tx.take<QueueRow>(INSERT_QUEUE, name, this.#tx.now, revision);
-    if (made) {
-      this.#tx.events.announce({ type: "queue.created", at: this.#tx.now, queue: name });
-      return { queue: this.#store(made), isNew: true };
+    const made = await this.#tx.take<QueueRow>(INSERT_QUEUES, missing, this.#tx.now, revision);
+    for (const row of made) {
+      this.#store(row);
+      this.#tx.events.announce({ type: "queue.created", at: this.#tx.now, queue: row.name });
     }
-    return { queue: (await this.fresh(name))!, isNew: false };
+    // Another transaction has made the rest since this connection read the queues.
+    if (made.length < missing.length)
+      for (const name of missing) if (!this.named(name)) await this.fresh(name);
+    return made.length;
   }
 
   /** Reads it again. Before a change, call nextRevision first: it locks. */

@@ -54,6 +54,7 @@ async function addAll(
   tasks: (NewTask | RunTask)[],
   taken: Map<string, KeyRow>,
 ): Promise<AddedTask[]> {
+  await tx.queues.make(tasks.map(({ queue }) => queue));
   const added = await (areAllPlain(tx, tasks)
     ? addPlainly(tx, tasks)
     : tasks.some(({ unique }) => unique !== undefined)
@@ -237,7 +238,7 @@ async function giveNumbers(
   const newTasks: Added[] = [];
   let next = 0;
   for (const [index, task] of adding) {
-    const queue = await tx.queues.getOrMake(task.queue);
+    const queue = tx.queues.named(task.queue)!;
     const ttl = task.ttl ?? queue.policy.ttl;
     const seq = seqs[next++]!;
     const joining = joins?.get(index);
