@@ -177,7 +177,8 @@ test("a batch is bounded, and none ends with a declaration", async () => {
 
 test("thousands of declarations are sent in few batches", async () => {
   const { gatherer, batches } = makeGatherer(9);
-  for (let call = 0; call < 4_500; call++) void gatherer.run({ verb: "declare", queue: `${call}`, policy: {} });
+  for (let call = 0; call < 4_500; call++)
+    void gatherer.run({ verb: "declare", queue: `${call}`, policy: {} });
   void gatherer.run(read("4499"));
   for (let batch = 0; batch < 3; batch++) await turn();
   expect(batches.map(({ ops }) => ops.length)).toEqual([1_999, 1_999, 503]);

@@ -5,7 +5,7 @@ import { continueExpired } from "../verbs/continue-expired.ts";
 import { forgetIdleLanes } from "../line/free-groups.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { addTogether } from "../verbs/add-together.ts";
-import { claimTogether } from "../verbs/claim-fast.ts";
+import { claimTogether } from "../verbs/claim.ts";
 import { settleTogether } from "../verbs/settle-together.ts";
 import { executeOne } from "./verbs.ts";
 

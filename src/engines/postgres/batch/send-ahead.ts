@@ -1,6 +1,6 @@
 import type { Op } from "../../../engine/engine.ts";
 import { addsAhead } from "../verbs/add-together.ts";
-import { claimAhead } from "../verbs/claim-fast.ts";
+import { claimAhead } from "../verbs/claim.ts";
 import { settleAhead } from "../verbs/settle-together.ts";
 import type { Tx } from "../transaction/tx.ts";
 

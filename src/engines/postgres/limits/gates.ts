@@ -15,6 +15,7 @@ import { aboveFloor } from "../line/floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { nameGroupsInLine } from "../line/enter-line.ts";
 import { newest } from "../statements/newest.ts";
+import { numbers } from "../statements/text.ts";
 import type { QueueGate } from "./limits.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -34,6 +35,20 @@ export async function allowanceFor(tx: Tx, queue: Queue): Promise<{ gate: QueueG
     queue.policy.maxConcurrency === null ? null : tx.get<{ running: number }>(RUNNING, queue.id),
   ]);
   return { gate, allowance: allowanceOf(queue.policy, gate.heldUntil, () => claims!.running, tx.now) };
+}
+
+// One that is reviewed has to be woken.
+const WITH_TASKS = `
+  SELECT queue FROM unnest($1::int4[]) AS wanted (queue)
+  WHERE EXISTS (SELECT 1 FROM dibs.ready WHERE ready.queue = wanted.queue AND ${aboveFloor("wanted.queue")})
+    OR EXISTS (SELECT 1 FROM dibs.ready_elsewhere WHERE ready_elsewhere.queue = wanted.queue AND ${aboveFloor("wanted.queue", "ready_elsewhere")})
+    OR EXISTS (SELECT 1 FROM dibs.ready_sticky WHERE ready_sticky.queue = wanted.queue OFFSET 0)
+    OR EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "wanted.queue")} AND gate.reviewed IS NOT NULL)`;
+
+/** The queues that a claim has to look into, each behind its gate. */
+export async function withTasks(tx: Tx, queues: readonly Queue[]): Promise<ReadonlySet<Queue>> {
+  const rows = await tx.rows<[queue: number]>(WITH_TASKS, numbers(queues.map(({ id }) => id)));
+  return new Set(rows.map(([id]) => tx.queues.of(id)));
 }
 
 export async function isAnyReady(tx: Tx, queue: Queue): Promise<boolean> {

@@ -121,11 +121,6 @@ export class Statements {
     this.sentAhead.set(op, { what, answer });
   }
 
-  /** As `sendAhead`, if the rows are known. */
-  foundAhead(op: object, what: unknown, rows: unknown[][]): void {
-    this.sentAhead.set(op, { what, answer: Promise.resolve(rows) });
-  }
-
   /** Writes; returns the number of rows. */
   async run(sql: string, ...values: Value[]): Promise<number> {
     const { rowCount } = await this.link.query(sql, values);

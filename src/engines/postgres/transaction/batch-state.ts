@@ -17,8 +17,6 @@ export class BatchState {
   readonly idleLanes = new Map<string, Lane>();
   /** Live workers by queue, until a session changes: see line/elsewhere.ts. */
   readonly workers = new Map<string, string[]>();
-  /** Queues for which a claim of this batch could not use the fast path. */
-  readonly busyLines = new Set<Queue>();
   /** Queues to whose lines a claim of this batch has returned tasks that exceeded the answer size. */
   readonly cutLines = new Set<Queue>();
   /** Runs that have ended while some of their tasks have not: see line/follow-ends.ts. */

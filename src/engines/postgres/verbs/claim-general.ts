@@ -7,19 +7,13 @@ import {
 } from "../../../core/answer/answer-size.ts";
 import { governsGroups } from "../../../core/queue/policy.ts";
 import { spend } from "../../../core/queue/rate.ts";
-import {
-  type Body,
-  type ClaimedTask,
-  FIRST_RANK,
-  fromRank,
-  type Headers,
-  JSON_TYPE,
-} from "../../../core/task/task.ts";
+import { type Body, FIRST_RANK, fromRank } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
 import { LARGE_APART, readLarge } from "./claim-size.ts";
+import { countClaimed, handOver, type Taken } from "./hand-over.ts";
 import { aboveFloor } from "../line/floors.ts";
 import { isLimitedNow, withinRates } from "../limits/gates.ts";
 import { type HeadRow, transitionTaskFrom } from "../line/held.ts";
@@ -30,7 +24,7 @@ import { isOutlived } from "../../../core/task/transition.ts";
 import { end, unwatchTtl } from "../line/line.ts";
 import { lookUp, TASK_OF } from "../statements/look-up.ts";
 import type { Line } from "../line/enter-line.ts";
-import { HANDLER_STATE, type HandlerState, handlerStateFrom } from "../flows/steps.ts";
+import { HANDLER_STATE, type HandlerState } from "../flows/steps.ts";
 import { fromColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -175,10 +169,10 @@ export async function takeOnGeneralPath(
       outcome.more = true;
     } else {
       size.add(sizeOf(row));
-      outcome.tasks.push(handOver(tx, terms, row, fence, payloads.get(row.task)));
+      outcome.tasks.push(handOver(tx, queue, request.worker, takenFrom(row, fence, payloads.get(row.task))));
     }
   }
-  countClaimed(tx, queue, outcome.tasks, count);
+  countClaimed(tx, queue, outcome.tasks.slice(count));
   if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
   if (isGoverned) await promoteNext(tx, queue, session, alive);
   const more =
@@ -222,6 +216,17 @@ function sizeOf({ data, bytes, large, headers }: LineRow): number {
   return sizeOfClaimed(large ?? (data ?? bytes!).length, headers?.length ?? 0);
 }
 
+function takenFrom(row: LineRow, fence: number, payload: Body | undefined): Taken {
+  return {
+    ...{ seq: row.task, fence, failures: row.failures, createdAt: row.created_at, left: row.left },
+    ...{ rank: row.rank, priority: fromRank(row.rank).priority, groupKey: row.group_key, cost: row.cost },
+    data: payload ?? fromColumns(row.data, row.bytes)!,
+    contentType: row.content_type,
+    headers: row.headers,
+    maxAttempts: row.max_attempts,
+  };
+}
+
 function keysOf(rows: readonly LineRow[]): string[] {
   return [...new Set(rows.flatMap((row) => row.group_key ?? []))];
 }
@@ -243,13 +248,6 @@ async function promoteNext(tx: Tx, queue: Queue, session: SessionRow | null, row
     lane.session = sticky && session ? session.id : null;
   }
   await fillLanes(tx, queue, keys);
-}
-
-function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
-  tx.counters.count(queue, "claimed", tasks.length - from);
-  const flow = tx.counters.flow(queue);
-  flow.claimed += tasks.length - from;
-  for (let i = from; i < tasks.length; i++) flow.waitMs += Math.max(0, tx.now - tasks[i]!.createdAt);
 }
 
 /** The first tasks of the retry-elsewhere line that this worker may claim, locked; and whether there are others. */
@@ -341,35 +339,4 @@ async function insertClaims(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<
     queue.policy.maxConcurrency !== null,
   );
   return new Map(claims.map((row) => [row.task, row.fence]));
-}
-
-/** Makes the claimed task that the worker gets. */
-function handOver(
-  tx: Tx,
-  { queue, worker }: Terms,
-  row: LineRow,
-  fence: number,
-  payload: Body | undefined,
-): ClaimedTask {
-  const attempt = row.failures + 1;
-  const id = tx.id(row.created_at, row.task);
-  tx.floors.tookFromLine(queue, { ...row, groupKey: row.group_key });
-  if (tx.events.listeners > 0) {
-    tx.events.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
-  }
-  return {
-    id,
-    fence,
-    queue: queue.name,
-    data: payload ?? fromColumns(row.data, row.bytes)!,
-    contentType: row.content_type ?? JSON_TYPE,
-    headers: row.headers === null ? {} : (JSON.parse(row.headers) as Headers),
-    attempt,
-    maxAttempts: row.max_attempts ?? queue.policy.maxAttempts,
-    priority: fromRank(row.rank).priority,
-    groupKey: row.group_key,
-    createdAt: row.created_at,
-    ...(row.cost !== null && { cost: row.cost }),
-    ...handlerStateFrom(tx, row.left),
-  };
 }

@@ -2,13 +2,12 @@ import { AnswerSize } from "../../../core/answer/answer-size.ts";
 import { governsGroups } from "../../../core/queue/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/claim-request.ts";
 import { firstRound, nextRound, type Round } from "../../../engine/claim-rounds.ts";
+import type { Op } from "../../../engine/engine.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { allAnswered } from "../statements/all-answered.ts";
-import { claimHead } from "./claim-fast.ts";
-import { takeHeads } from "./claim-heads.ts";
-import { FEW, withTasks } from "./claim-many.ts";
+import { claimHeads, type Heads, type HeadsOutcome, sendHeads } from "./claim-heads.ts";
 import { type SessionRow, takeOnGeneralPath, type Turn } from "./claim-general.ts";
-import { allowanceFor, isAnyReady, hasNoLimits } from "../limits/gates.ts";
+import { allowanceFor, hasNoLimits, isAnyReady, withTasks } from "../limits/gates.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { isFresh, newest, HEARTBEAT } from "../statements/newest.ts";
 import { isSilent, leaseOfClaim, sessionGone } from "../../../core/task/lease.ts";
@@ -16,8 +15,9 @@ import { type NextDue, nextDue, sweep } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * The verb `claim`: goes through the queues of a request, and chooses the fast path (claim-fast.ts) or the general
- * path (claim-general.ts) for each.
+ * The verb `claim`: goes through the queues of a request. Queues without limits that follow each other take the fast path
+ * (claim-heads.ts) in one statement; a queue that needs the general path (claim-general.ts) is next when those before it
+ * are done.
  */
 
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
@@ -31,71 +31,152 @@ export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome
   };
   if (request.max <= 0 || !request.queues.some((name) => isOpen(tx, name)))
     await sweepFirst(tx, request, turn);
-  else if (request.queues.length > FEW) await takeFromMany(tx, request, turn);
-  else await takeFromFew(tx, request, turn);
+  else
+    for (let round: Round | undefined = firstRound(request); round;)
+      round = nextRound(request, outcome, await takeRound(tx, request, turn, round));
   if (turn.session) renewSession(tx, turn.session, request, outcome);
   subtractClaimed(outcome, tx.batch.hint);
   for (const [queue, count] of turn.left) tx.batch.hintReady(queue, count);
   return outcome;
 }
 
-async function takeFromFew(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
-  let round: Round | undefined = firstRound(request);
-  while (round) {
-    const generous: string[] = [];
-    for (const name of round.queues)
-      if ((await take(tx, request, turn, name, round.share)) === round.share) generous.push(name);
-    round = nextRound(request, turn.outcome, generous);
-  }
-}
-
-/** As above, for many queues, most of which may be empty. The sweep comes first, because it may fill some. */
-async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
-  // A claim that is refused changes nothing, so this comes before the sweep.
-  if (request.session !== undefined) await liveSession(tx, request.session);
-  await sweep(tx);
-  turn.swept = true;
-  let round: Round | undefined = firstRound(request);
-  while (round) round = nextRound(request, turn.outcome, await takeInPages(tx, request, turn, round));
-}
-
 /** Mostly the first queues have tasks, and then ten thousand others need not be looked at. */
-const FIRST_REACH = 256;
+const FIRST_REACH = 128;
 
-/**
- * Claims up to a share from each queue that has tasks. These may be for other workers, or locked: then it continues with
- * the queues behind. Returns the queues that gave their whole share.
- */
-async function takeInPages(
+function firstReach({ max }: ClaimRequest): number {
+  return Math.max(FIRST_REACH, max);
+}
+
+/** Claims up to a share from each queue, in their order. Returns those that gave their whole share. */
+async function takeRound(
   tx: Tx,
   request: ClaimRequest,
   turn: Turn,
   { queues, share }: Round,
 ): Promise<string[]> {
   const generous: string[] = [];
-  let behind = queues;
-  let reach = Math.max(FIRST_REACH, 4 * request.max);
-  while (behind.length > 0 && roomOf(request, turn) > 0) {
-    const page = await withTasks(tx, { ...request, queues: behind, max: roomOf(request, turn) }, reach);
-    // Few have tasks: a look at many more costs less than many round trips.
-    reach *= 8;
-    let { queues: left } = page;
-    while (left.length > 0 && roomOf(request, turn) > 0) {
-      const heads = await takeHeads(
-        tx,
-        request,
-        { ...page, queues: left },
-        { share, room: roomOf(request, turn) },
-      );
-      // None, if the first queue takes the general path.
-      const count = Math.max(heads, 1);
-      for (const { name } of left.slice(0, count))
-        if ((await take(tx, request, turn, name, share)) === share) generous.push(name);
-      left = left.slice(count);
-    }
-    behind = page.behind;
+  let reach = firstReach(request);
+  for (let from = 0; from < queues.length && roomOf(request, turn) > 0; from += reach, reach *= 8) {
+    const page = { queues: queues.slice(from, from + reach), share };
+    generous.push(...(await takePage(tx, request, turn, page)));
   }
   return generous;
+}
+
+async function takePage(tx: Tx, request: ClaimRequest, turn: Turn, page: Round): Promise<string[]> {
+  const { tasks } = turn.outcome;
+  const generous: string[] = [];
+  let queues = await withoutEmpty(tx, request, turn, tx.queues.open(page.queues));
+  while (queues.length > 0 && roomOf(request, turn) > 0) {
+    const heads = await headsOf(tx, queues);
+    const taken = await takeHeads(tx, request, turn, heads, page.share);
+    for (const { name } of taken.generous) generous.push(name);
+    queues = queues.slice(taken.done);
+    const room = Math.min(page.share, roomOf(request, turn));
+    if (!taken.isStopped || room <= 0) continue;
+    const queue = queues[0]!;
+    const { length } = tasks;
+    await takeGenerally(tx, request, turn, queue, room);
+    if (tasks.length - length === page.share) generous.push(queue.name);
+    queues = queues.slice(1);
+  }
+  return generous;
+}
+
+/** To look into so few queues with limits costs less than to find out which of them have tasks. */
+const FEW = 4;
+
+async function withoutEmpty(
+  tx: Tx,
+  request: ClaimRequest,
+  turn: Turn,
+  queues: readonly Queue[],
+): Promise<readonly Queue[]> {
+  const limited = queues.filter((queue) => queue.limited);
+  if (limited.length <= FEW) return queues;
+  // It may fill some.
+  await sweepFirst(tx, request, turn);
+  const full = await withTasks(tx, limited);
+  return queues.filter((queue) => !queue.limited || full.has(queue));
+}
+
+/** The first queues that can take the fast path. One that has had limits takes it without others, after a check. */
+async function headsOf(tx: Tx, queues: readonly Queue[]): Promise<readonly Queue[]> {
+  if (queues[0]!.limited) return (await hasNoLimits(tx, queues[0]!)) ? [queues[0]!] : [];
+  return withoutLimits(queues);
+}
+
+function withoutLimits(queues: readonly Queue[]): readonly Queue[] {
+  const end = queues.findIndex((queue) => queue.limited);
+  return end === -1 ? queues : queues.slice(0, end);
+}
+
+const NONE: HeadsOutcome = { tasks: [], from: [], generous: [], done: 0, isStopped: true, left: new Map() };
+
+async function takeHeads(
+  tx: Tx,
+  request: ClaimRequest,
+  turn: Turn,
+  queues: readonly Queue[],
+  share: number,
+): Promise<HeadsOutcome> {
+  if (queues.length === 0) return NONE;
+  const { outcome, size } = turn;
+  const heads = { queues, share, room: roomOf(request, turn) };
+  let taken = await claimHeads(tx, request, heads, { size, isSwept: turn.swept });
+  while (taken === "busy") {
+    await sweepFirst(tx, request, turn);
+    taken = await claimHeads(tx, request, heads, { size, isSwept: true });
+  }
+  turn.swept = true;
+  for (const [queue, count] of taken.left) {
+    size.close();
+    outcome.more = true;
+    turn.left.set(queue, count);
+  }
+  for (const task of taken.tasks) outcome.tasks.push(task);
+  for (const { name, policy } of taken.from) outcome.policies[name] = policy;
+  return taken;
+}
+
+async function takeGenerally(
+  tx: Tx,
+  request: ClaimRequest,
+  turn: Turn,
+  queue: Queue,
+  room: number,
+): Promise<void> {
+  if (queue.limited) return takeWithinLimits(tx, request, turn, queue, room);
+  await sweepFirst(tx, request, turn);
+  await takeOnGeneralPath(tx, request, turn, queue, { room, urgentOnly: false });
+}
+
+/** Sends a claim's first statement before its turn: to the queues without limits that it names first. */
+function sendFirst(tx: Tx, op: Op<"claim">, known?: Heads["known"]): boolean {
+  const { share } = firstRound(op);
+  const queues = withoutLimits(tx.queues.open(op.queues.slice(0, firstReach(op))));
+  if (queues.length === 0 || op.max <= 0) return false;
+  sendHeads(tx, op, { queues, share, room: op.max, ...(known && { known }) });
+  return true;
+}
+
+/** Sends the first claim of a batch ahead of the header. */
+export function claimAhead(tx: Tx, op: Op<"claim">): void {
+  sendFirst(tx, op, tx.queues.knownBy);
+}
+
+/**
+ * Sends the claims that follow each other without waiting for the answers in between: one round trip for all of them. It
+ * stops at a claim that was sent with the header: that one may have to be sent again, and must stay the first.
+ *
+ * 500 workers that claim one task each, on four stores, handled 2,700 (2,250 to 3,110) tasks a second with this, and 2,370
+ * (2,140 to 2,440) without; medians and ranges of three interleaved rounds.
+ */
+export function claimTogether(tx: Tx, ops: readonly Op[], from: number): void {
+  for (let i = from; i < ops.length; i++) {
+    const op = ops[i]!;
+    if (op.verb !== "claim" || tx.sentAhead.has(op) || !sendFirst(tx, op)) return;
+  }
 }
 
 function roomOf({ max }: ClaimRequest, { outcome, size }: Turn): number {
@@ -127,47 +208,7 @@ async function sweepAfter(tx: Tx, turn: Turn, first: NextDue | undefined): Promi
   await sweep(tx, first);
 }
 
-/** Up to `count` tasks from one queue, in its order. Returns how many. */
-async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, count: number): Promise<number> {
-  const { length } = turn.outcome.tasks;
-  const room = Math.min(count, request.max - length);
-  const queue = tx.queues.named(name);
-  if (room > 0 && queue && !queue.paused) await takeFrom(tx, request, turn, queue, room);
-  return turn.outcome.tasks.length - length;
-}
-
-async function takeFrom(
-  tx: Tx,
-  request: ClaimRequest,
-  turn: Turn,
-  queue: Queue,
-  room: number,
-): Promise<void> {
-  const { outcome, size } = turn;
-  // The statement that was sent ahead may have claimed tasks, which must go back.
-  if (size.isFull && !tx.sentAhead.has(queue)) return;
-  if (queue.limited && !(await hasNoLimits(tx, queue)))
-    return takeWithinLimits(tx, request, turn, queue, room);
-  const head = await claimHead(tx, request, queue, { room, size });
-  if (head === "gone") throw sessionGone(request.session!);
-  if (head === "busy") {
-    // The queue may have got a hold meanwhile.
-    if (queue.limited) return takeWithinLimits(tx, request, turn, queue, room);
-    await sweepFirst(tx, request, turn);
-    return void (await takeOnGeneralPath(tx, request, turn, queue, { room, urgentOnly: false }));
-  }
-  turn.swept = true;
-  if (head.left > 0) {
-    size.close();
-    outcome.more = true;
-    turn.left.set(queue, head.left);
-  }
-  if (head.tasks.length === 0) return;
-  outcome.tasks.push(...head.tasks);
-  outcome.policies[queue.name] = queue.policy;
-}
-
-/** As above, for a queue with limits. */
+/** From a queue with limits. */
 async function takeWithinLimits(
   tx: Tx,
   request: ClaimRequest,
@@ -206,7 +247,7 @@ async function liveSession(tx: Tx, id: number): Promise<SessionRow> {
   return session;
 }
 
-// As in claim-fast.ts.
+// As in claim-heads.ts.
 const RENEW_SESSION = `
   WITH fresh AS MATERIALIZED (
     SELECT id FROM dibs.session
