@@ -5,7 +5,6 @@ import type { Tx } from "../transaction/tx.ts";
 
 /** The log of a task: core/handler/attempt-log.ts. */
 
-export const DELETE_LOG = `DELETE FROM dibs.log WHERE task = $1`;
 export const DELETE_LOGS = `DELETE FROM dibs.log WHERE task = ANY ($1::int8[])`;
 
 const APPEND = `

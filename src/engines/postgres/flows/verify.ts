@@ -21,7 +21,7 @@ import {
   refuse,
   willStepAside,
 } from "../line/line.ts";
-import { findAsked, type VerifyingTask } from "../line/verifying-tasks.ts";
+import { findAsked, type VerifyingTask } from "../line/held.ts";
 import { fanOut } from "../verbs/publish.ts";
 import { placesOf } from "./run-place.ts";
 import { continueRun, plan } from "./runs.ts";

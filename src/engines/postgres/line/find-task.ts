@@ -1,5 +1,6 @@
 import type { EndState } from "../../../core/task/task.ts";
 import type { Held, TransitionTask } from "./line.ts";
+import { TASK_COLUMNS, type TaskRow, transitionTaskFrom, verifyingFrom } from "./held.ts";
 import { lookUp } from "../statements/look-up.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
 import { RANK } from "../statements/rank.ts";
@@ -28,8 +29,7 @@ const IN_PLACE = (table: string): string =>
 
 // One statement sees one snapshot: a task is in exactly one of these tables.
 const FIND = (more: { columns: string; joins: string }): string => `
-  SELECT task.seq, task.queue, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
-    task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
+  SELECT task.seq AS task, task.queue, ${TASK_COLUMNS},
     claim.fence, claim.failures AS claim_failures, claim.worker, claim.session, claim.started_at, claim.cancelled,
     claim.progress, claim.note, claim.special,
     verifying.fence AS verifying, verifying.failures AS verifying_failures, verifying.worker AS verifying_worker,
@@ -71,17 +71,9 @@ const FIND_LIMITED = FIND({
   LEFT JOIN ${lookUp("stepped_aside", `stepped_aside.task = task.seq`)} ON true`,
 });
 
-interface FoundRow {
-  seq: number;
+interface FoundRow extends TaskRow {
+  task: number;
   queue: number;
-  created_at: number;
-  rank: number;
-  pos: number;
-  group_key: string | null;
-  expires_at: number | null;
-  max_attempts: number | null;
-  cost: number | null;
-  idempotency_key: string | null;
   fence: number | null;
   claim_failures: number;
   worker: string;
@@ -155,56 +147,37 @@ function isUnplaced(row: FoundRow): boolean {
 }
 
 function foundFrom(tx: Tx, row: FoundRow): Found {
-  const task: TransitionTask = {
-    seq: row.seq,
-    queue: tx.queues.of(row.queue),
-    createdAt: row.created_at,
-    rank: row.rank,
-    pos: row.pos,
-    groupKey: row.group_key,
-    blocksGroup: false,
-    expiresAt: row.expires_at,
-    maxAttempts: row.max_attempts,
-    cost: row.cost,
-    key: row.idempotency_key,
+  const head = transitionTaskFrom(tx.queues.of(row.queue), {
+    ...row,
     failures: 0,
-  };
-  const blocksGroup = task.groupKey !== null;
+    special: undefined,
+  });
   if (row.fence !== null) {
-    const held: Held = {
-      ...task,
-      blocksGroup,
-      failures: row.claim_failures,
-      fence: row.fence,
-      worker: row.worker,
-      session: row.session,
-      startedAt: row.started_at,
-      cancelled: row.cancelled,
-      stepped: row.special,
+    const { fence, worker, session, started_at: startedAt, cancelled, special: stepped } = row;
+    const held = {
+      ...{ ...head, failures: row.claim_failures, stepped },
+      ...{ fence, worker, session, startedAt, cancelled },
     };
     const progress = row.progress === null ? null : { value: row.progress, note: row.note };
     return { ...held, place: { state: "claimed", held, progress } };
   }
   if (row.verifying !== null) {
-    const held: Held = {
-      ...task,
-      blocksGroup: blocksGroup && row.stepped_aside == null,
-      failures: row.verifying_failures,
-      fence: row.verifying,
-      worker: row.verifying_worker,
-      session: null,
-      startedAt: row.verifying_started_at,
-      cancelled: false,
-      isVerifying: true,
-    };
+    const held = verifyingFrom(
+      { ...head, failures: row.verifying_failures },
+      {
+        ...{ fence: row.verifying, worker: row.verifying_worker, started_at: row.verifying_started_at },
+        stepped_aside: row.stepped_aside != null,
+      },
+    );
     return { ...held, place: { state: "verifying", held } };
   }
+  const task = { ...head, blocksGroup: false };
   if (row.ended !== null) return { ...task, place: { state: row.ended } };
   if (row.dead !== null) return { ...task, place: { state: "dead" } };
   const line = lineOf(row);
   if (line) {
     const { table, pos, failures } = line;
-    return { ...task, blocksGroup, failures, place: { state: "ready", table, pos } };
+    return { ...head, failures, place: { state: "ready", table, pos } };
   }
   if (row.due !== null) {
     const { due } = row;

@@ -16,7 +16,7 @@ import { enterLine } from "./enter-line.ts";
 import { freeGroups } from "./free-groups.ts";
 import { endKey } from "./keys.ts";
 import { correctCost } from "../limits/gates.ts";
-import { findAsked } from "./verifying-tasks.ts";
+import { findAsked } from "./held.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { enterLane, leaveLane } from "../limits/lane-line.ts";
 import { takeLanes } from "../limits/lanes.ts";
@@ -147,7 +147,7 @@ export async function dropClaim(tx: Tx, task: Held): Promise<void> {
 }
 
 const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })}`;
-export const DELETE_STEPPED_ASIDE = `DELETE FROM dibs.stepped_aside WHERE task = $1`;
+const DELETE_STEPPED_ASIDE = `DELETE FROM dibs.stepped_aside WHERE task = $1`;
 
 /** Its row is locked. */
 export function dropVerifying(tx: Tx, task: TransitionTask): void {

@@ -3,37 +3,30 @@ import { butForBusy } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";
+import { OF_TASK, TASK_COLUMNS, type TaskRow, transitionTaskFrom } from "./held.ts";
 import { enter, type TransitionTask, waitBehindHead } from "./line.ts";
 import { deleteEach, rowsBy, TASK_OF } from "../statements/look-up.ts";
-import { RANK } from "../statements/rank.ts";
 import { keepStep } from "../flows/steps.ts";
 import { fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** Promotes scheduled and parked tasks that are due. sweep.ts calls it. */
 
-export interface DueRow {
+export interface DueRow extends TaskRow {
   queue: number;
-  pos: number;
   task: number;
   failures: number;
   blocks_group: boolean;
-  rank: number;
-  group_key: string | null;
-  cost: number | null;
-  idempotency_key: string | null;
-  created_at: number;
   signal: string | null;
   stepped: boolean;
 }
 
 /** Scheduled tasks that are due, at most `$2`. */
 export const DUE = `
-  SELECT scheduled.queue, scheduled.pos, task, failures, blocks_group, ${RANK} AS rank, group_key, cost, idempotency_key,
-    created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
+  SELECT scheduled.queue, scheduled.task, failures, blocks_group, signal, ${TASK_COLUMNS}, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
       OR EXISTS ${rowsBy("run_part", { task: "scheduled.task" }, { columns: "1" })}
       OR EXISTS ${rowsBy("child", { task: "scheduled.task" }, { columns: "1" })} AS stepped
-  FROM dibs.scheduled CROSS JOIN ${TASK_OF("scheduled", "urgent, priority, group_key, cost, idempotency_key, created_at")}
+  FROM dibs.scheduled CROSS JOIN ${TASK_OF("scheduled", OF_TASK)}
   WHERE due <= $1 AND ${sinceFloor("scheduled", "due")} AND ${butForBusy("scheduled.queue", "task.group_key")}
   ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
 const DELETE_SCHEDULED = deleteEach("scheduled", `unnest($1::int4[], $2::int8[]) AS wanted (queue, pos)`, {
@@ -104,21 +97,11 @@ function laneOf({ queue, group_key: groupKey }: DueRow): Lane {
   return { queue, groupKey: groupKey! };
 }
 
-/** It stays pending, so its time-to-live does not change. */
 function promoted(queue: Queue, row: DueRow): TransitionTask {
   return {
-    seq: row.task,
-    queue,
-    createdAt: row.created_at,
-    rank: row.rank,
-    pos: row.pos,
-    groupKey: row.group_key,
+    ...transitionTaskFrom(queue, { ...row, special: row.stepped || row.signal !== null }),
     blocksGroup: row.blocks_group,
+    // It stays pending, so its time-to-live does not change.
     expiresAt: null,
-    maxAttempts: null,
-    cost: row.cost,
-    key: row.idempotency_key,
-    failures: row.failures,
-    stepped: row.stepped || row.signal !== null,
   };
 }

@@ -14,7 +14,8 @@ import { announceTask, end } from "../line/line.ts";
 import { lookUp, rowsOf, TASK_OF } from "../statements/look-up.ts";
 import { type Found, findMany } from "../line/find-task.ts";
 import { keyPlaces } from "../line/keys.ts";
-import { removeTogether, takeTogether } from "../line/take-together.ts";
+import { remove } from "../line/remove.ts";
+import { takeTogether } from "../line/take-out.ts";
 import { reviveRelatives } from "../flows/children.ts";
 import { reviveParts } from "../flows/runs.ts";
 import { DELETE_ALL_TIMEOUTS, DELETE_ALL_STEPS, withSteps } from "../flows/steps.ts";
@@ -324,7 +325,7 @@ export async function discard(
   { queue: name, filter }: Verbs["discard"]["in"],
 ): Promise<{ count: number }> {
   const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
-  await removeTogether(tx, taken);
+  await remove(tx, taken);
   return { count: taken.length };
 }
 

@@ -16,7 +16,7 @@ import { parkedFor, runSignalFor, signalsOfRuns, storeRunSignal } from "../flows
 import { knownRun } from "../flows/runs.ts";
 import { keepStep, stepsOf } from "../flows/steps.ts";
 import { markSteppedInLine } from "../line/enter-line.ts";
-import { IN_SCHEDULE, lockPlace, takeOut } from "../line/take-out.ts";
+import { lockPlace, takeOut } from "../line/take-out.ts";
 import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -29,7 +29,7 @@ export const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 
 // As in the line (enter-line.ts): a sweep that has found the row reads it again, and sees the signal.
 const REPLACE_SCHEDULED = `
   WITH old AS (
-    DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", IN_SCHEDULE)} RETURNING *)
+    DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", { queue: "$1", pos: "$2::int8" })} RETURNING *)
   INSERT INTO dibs.scheduled SELECT * FROM old`;
 
 export async function step(tx: Tx, { id, fence, name, value }: Verbs["step"]["in"]): Promise<null> {

@@ -14,12 +14,11 @@ import { allAnswered } from "../statements/all-answered.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { TASK_OF } from "../statements/look-up.ts";
 import { type Found, findMany, isPending } from "../line/find-task.ts";
-import { remove, removeTaken } from "../line/remove.ts";
+import { remove } from "../line/remove.ts";
 import { adoptPolicy } from "../limits/review.ts";
 import { notify } from "../line/notices.ts";
 import { processInboxOf } from "../line/inbox.ts";
-import { takePending } from "../line/take-out.ts";
-import { removeTogether, takeTogether } from "../line/take-together.ts";
+import { takeOut, takePending, takeTogether } from "../line/take-out.ts";
 import { figuresOf } from "./figures.ts";
 import { unsubscribeQueue } from "../transaction/topics.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -147,13 +146,13 @@ export async function purge(
     tx,
     pending.filter((task) => !isApart(task)),
   );
-  await removeTogether(tx, taken);
+  await remove(tx, taken);
   let removed = taken.length;
   // They have moved meanwhile: the end of another task may have promoted one.
   for (const found of [...missed, ...pending.filter(isApart)]) {
     const task = await takePending(tx, found);
     if (!task) continue;
-    await removeTaken(tx, task);
+    await remove(tx, [task]);
     removed++;
   }
   if (removed > 0) tx.batch.hint.ended = true;
@@ -215,7 +214,7 @@ export async function drop(
     tx,
     found.filter((task) => task.groupKey === null),
   );
-  await removeTogether(tx, taken);
+  await remove(tx, taken);
   const grouped = found.filter((task) => task.groupKey !== null);
   for (const { seq } of [...missed, ...grouped]) await dropTask(tx, seq);
   if (doomed.length > 0) tx.batch.hint.ended = true;
@@ -264,7 +263,7 @@ async function dropTask(tx: Tx, seq: number): Promise<void> {
     const [task] = await findMany(tx, [seq]);
     if (!task) return;
     if (task.place.state === "claimed") notify(tx, "lost", task.place.held);
-    if (await remove(tx, task)) return;
+    if (await takeOut(tx, task)) return remove(tx, [task]);
   }
 }
 
