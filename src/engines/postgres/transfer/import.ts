@@ -1,37 +1,72 @@
 import { governsGroups, isGated, resolvePolicy } from "../../../core/queue/policy.ts";
 import type {
-  ChildEntry,
-  DocumentEntry,
   GateState,
   GroupEntry,
-  KeyEntry,
-  PartEntry,
   QueueEntry,
-  RunEntry,
   StoreRecord,
   SubscriptionEntry,
 } from "../../../core/record/record.ts";
-import { formatPart } from "../../../core/run/run-part.ts";
-import { importTasks } from "./import-tasks.ts";
+import { parseTaskId } from "../../../core/task/task-id.ts";
+import { type ImportTarget, rowsOf } from "../../../engine/import-rows.ts";
+import type { Connection } from "../connection/connection.ts";
 import { errorCell } from "../flows/child-error.ts";
-import { numbers } from "../statements/text.ts";
 import { insertRows } from "../statements/insert-rows.ts";
-import { bodyCells, safeText } from "./rows.ts";
-import { placeIn, type Target } from "./target.ts";
+import { numbers } from "../statements/text.ts";
+import { importTasks } from "./import-tasks.ts";
+import { cellsOf } from "./rows.ts";
 
 /** Writes records of an export, in their order, into a store that is being filled, for transfer.ts. */
-export async function importRecords(target: Target, records: readonly StoreRecord[]): Promise<void> {
+
+/** The queues that were imported so far. */
+export type Queues = Map<string, ImportedQueue>;
+
+export interface ImportedQueue {
+  id: number;
+  /** It has a row in `gate`. */
+  limited: boolean;
+}
+
+const QUEUES = `
+  SELECT id, name, EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = queue.id) AS limited FROM dibs.queue`;
+
+/** In the open transaction. */
+export async function importRecords(link: Connection, records: readonly StoreRecord[]): Promise<void> {
   const of = <T extends StoreRecord["type"]>(type: T) =>
     records.filter((record): record is StoreRecord & { type: T } => record.type === type);
-  for (const record of of("queue")) await importQueue(target, record);
-  await importGroups(target, of("group"));
-  for (const record of of("subscription")) await importSubscription(target, record);
-  await importDocuments(target, of("document"));
-  await importRuns(target, of("run"));
-  await importParts(target, of("part"));
-  await importChildren(target, of("child"));
-  await importTasks(target, of("task"));
-  await importKeys(target, of("key"));
+  const [store] = await link.all<{ salt: number }>(`SELECT salt FROM dibs.store WHERE one = 1`);
+  const known = await link.all<ImportedQueue & { name: string }>(QUEUES);
+  const queues: Queues = new Map(known.map(({ id, name, limited }) => [name, { id, limited }]));
+  const target = targetOf(store!.salt, queues);
+  for (const record of of("queue")) await importQueue(link, queues, record);
+  await importGroups(link, queues, of("group"));
+  for (const record of of("subscription")) await importSubscription(link, queues, record);
+  const rows = records.flatMap((record) => rowsOf(target, record));
+  for (const [table, some] of Map.groupBy(rows, ([name]) => name))
+    await insertRows(
+      link,
+      table,
+      some.map(([, row]) => cellsOf(table, row)),
+    );
+  const parents = new Set(of("child").map(({ parent }) => target.place(parent).seq));
+  // A family may be divided between two batches of records.
+  if (parents.size > 0) await link.all(INSERT_FAMILIES, numbers([...parents]));
+  await importTasks(link, queues, target, of("task"));
+}
+
+const INSERT_FAMILIES = `
+  INSERT INTO dibs.family (parent) SELECT unnest($1::int8[]) ON CONFLICT DO NOTHING`;
+
+function targetOf(salt: number, queues: Queues): ImportTarget {
+  const place = (id: string) => parseTaskId(id, salt)!;
+  return {
+    place,
+    queueId: (name) => queues.get(name)!.id,
+    taskColumns: ({ priority = 0, urgent }) => ({ priority, urgent: urgent ?? null }),
+    verifyingColumns: ({ verifying }) => ({
+      asked: verifying!.asked === undefined ? 0 : place(verifying!.asked).seq,
+    }),
+    errorText: errorCell,
+  };
 }
 
 const INSERT_QUEUE = `
@@ -40,7 +75,7 @@ const INSERT_QUEUE = `
 const INSERT_GATE = `
   INSERT INTO dibs.gate (queue, meter, held_until, wake_at, reviewed) VALUES ($1, $2, $3, $4, $5)`;
 
-async function importQueue({ link, queues }: Target, record: QueueEntry): Promise<void> {
+async function importQueue(link: Connection, queues: Queues, record: QueueEntry): Promise<void> {
   const { name, policy, declared = null, paused = false, createdAt, flow = [], reviewed = null } = record;
   const [row] = await link.all<{ id: number }>(
     ...([INSERT_QUEUE, name, JSON.stringify(policy), declared, paused, createdAt] as const),
@@ -71,7 +106,7 @@ function gateCells({ meter, heldUntil, wakeAt }: GateState) {
 }
 
 /** Before their tasks, which add to `holders`. */
-async function importGroups({ link, queues }: Target, records: readonly GroupEntry[]): Promise<void> {
+async function importGroups(link: Connection, queues: Queues, records: readonly GroupEntry[]): Promise<void> {
   for (const { queue: name } of records) {
     const queue = queues.get(name)!;
     if (queue.limited) continue;
@@ -93,106 +128,12 @@ const INSERT_SUBSCRIPTION = `
   SELECT subscribed + 1, $1, $2, $3, $4 FROM dibs.store WHERE one = 1`;
 const COUNT_SUBSCRIPTION = `UPDATE dibs.store SET subscribed = subscribed + 1 WHERE one = 1`;
 
-async function importSubscription({ link, queues }: Target, record: SubscriptionEntry): Promise<void> {
+async function importSubscription(
+  link: Connection,
+  queues: Queues,
+  record: SubscriptionEntry,
+): Promise<void> {
   const { pattern, group, queue, createdAt } = record;
   await link.all(INSERT_SUBSCRIPTION, createdAt, queues.get(queue)!.id, pattern, group);
   await link.all(COUNT_SUBSCRIPTION);
-}
-
-function importDocuments({ link }: Target, records: readonly DocumentEntry[]): Promise<void> {
-  return insertRows(
-    link,
-    "document",
-    records.map(({ kind, name, value, dueAt = null }) => ({
-      ...{ kind, name, value: safeText(value), due_at: dueAt ?? null },
-    })),
-  );
-}
-
-/** Before their tasks, which add to `dead`. */
-async function importRuns(target: Target, records: readonly RunEntry[]): Promise<void> {
-  await insertRows(
-    target.link,
-    "run",
-    records.map((record) => {
-      const { queue, pipeline, stages, underWay, state, endedAt, result } = record;
-      const { seq, createdAt } = placeIn(target, record.id);
-      const [text, bytes] = bodyCells(result);
-      return {
-        ...{ id: seq, created_at: createdAt, queue, pipeline, stages: JSON.stringify(stages) },
-        counts: record.counts ? JSON.stringify(record.counts) : null,
-        ...{ under_way: underWay, dead: 0, state: state ?? null, ended_at: endedAt ?? null, result: text },
-        result_bytes: bytes,
-      };
-    }),
-  );
-  await insertRows(
-    target.link,
-    "run_signal",
-    records.flatMap(({ id, signals = [] }) =>
-      signals.map(({ name, value: given }) => {
-        const [value, bytes] = bodyCells(given);
-        return { run: placeIn(target, id).seq, name: safeText(name), value, bytes };
-      }),
-    ),
-  );
-}
-
-function importParts(target: Target, records: readonly PartEntry[]): Promise<void> {
-  return insertRows(
-    target.link,
-    "run_part",
-    records.map((record) => {
-      const { stage, part, state, startedAt, endedAt, awaitsJoin } = record;
-      const { seq, createdAt } = placeIn(target, record.id);
-      const [text, bytes] = bodyCells(awaitsJoin?.result);
-      return {
-        ...{ task: seq, run: placeIn(target, record.run).seq, created_at: createdAt, stage },
-        ...{ part: formatPart(part), state: state ?? null, started_at: startedAt ?? null },
-        ...{
-          ended_at: endedAt ?? null,
-          awaits_join: awaitsJoin !== undefined,
-          result: text,
-          result_bytes: bytes,
-        },
-      };
-    }),
-  );
-}
-
-/** Before the tasks: a child is special. */
-async function importChildren(target: Target, records: readonly ChildEntry[]): Promise<void> {
-  await insertRows(
-    target.link,
-    "child",
-    records.map(({ id, parent, n, name, queue, state = null, endedAt = null, result, error }) => {
-      const { seq, createdAt } = placeIn(target, id);
-      const [text, bytes] = bodyCells(result);
-      return {
-        ...{ task: seq, parent: placeIn(target, parent).seq, created_at: createdAt, n, name: safeText(name) },
-        ...{ queue, state, ended_at: endedAt, error: error ? errorCell(error) : null },
-        ...{ result: text, result_bytes: bytes },
-      };
-    }),
-  );
-  const parents = new Set(records.map(({ parent }) => placeIn(target, parent).seq));
-  // A family may be divided between two batches of records.
-  if (parents.size > 0) await target.link.all(INSERT_FAMILIES, numbers([...parents]));
-}
-
-const INSERT_FAMILIES = `
-  INSERT INTO dibs.family (parent) SELECT unnest($1::int8[]) ON CONFLICT DO NOTHING`;
-
-function importKeys(target: Target, records: readonly KeyEntry[]): Promise<void> {
-  return insertRows(
-    target.link,
-    "idempotency",
-    records.map(({ queue, key, task, forgetAt, state }) => {
-      const { seq, createdAt } = placeIn(target, task);
-      return {
-        ...{ queue: target.queues.get(queue)!.id, key, task: seq, created_at: createdAt },
-        ...{ forget_at: forgetAt ?? null, state: state ?? null },
-      };
-    }),
-  );
 }

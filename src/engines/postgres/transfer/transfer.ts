@@ -11,7 +11,6 @@ import { countStore } from "./count.ts";
 import { exportStore } from "./export.ts";
 import { finishGroups } from "./finish.ts";
 import { importRecords } from "./import.ts";
-import { openTarget } from "./target.ts";
 
 /** The statements of export, import and move. The order of their steps is in engine/store-transfer.ts. */
 
@@ -115,8 +114,8 @@ class PostgresTransfer extends StoreTransfer {
     await this.#link.all(`SELECT ${raise("fence")}`, header.fence);
   }
 
-  protected async import(records: readonly StoreRecord[]): Promise<void> {
-    await importRecords(await openTarget(this.#link), records);
+  protected import(records: readonly StoreRecord[]): Promise<void> {
+    return importRecords(this.#link, records);
   }
 
   protected countRows(): Promise<Counts> {

@@ -1,50 +1,49 @@
 import { governsGroups, resolvePolicy } from "../../../core/queue/policy.ts";
-import type {
-  ChildEntry,
-  GroupEntry,
-  KeyEntry,
-  PartEntry,
-  QueueEntry,
-  RunEntry,
-  StoreRecord,
-  SubscriptionEntry,
-} from "../../../core/record/record.ts";
-import { formatPart } from "../../../core/run/run-part.ts";
-import { storeRunSignal } from "../flows/run-signals.ts";
+import type { GroupEntry, QueueEntry, StoreRecord, SubscriptionEntry } from "../../../core/record/record.ts";
+import { rankOf } from "../../../core/task/task.ts";
+import { type ImportTarget, rowsOf, type TableRow } from "../../../engine/import-rows.ts";
 import type { LaneState } from "../limits/lanes.ts";
 import { raiseLanes } from "../limits/move-lanes.ts";
 import { COUNTED, HEAD_ONLY, HEADLESS } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
-import { importTask } from "./import-task.ts";
+import { importTask } from "./import-tasks.ts";
 
 /** Writes one record of an export into an empty store, or one that is being filled. */
 export function importRecord(tx: Tx, record: StoreRecord): void {
-  switch (record.type) {
-    case "queue":
-      return importQueue(tx, record);
-    case "group":
-      return importGroup(tx, record);
-    case "subscription":
-      return importSubscription(tx, record);
-    case "document":
-      tx.run(INSERT_DOCUMENT, record.kind, record.name, record.value, record.dueAt ?? null);
-      return;
-    case "run":
-      return importRun(tx, record);
-    case "part":
-      return importPart(tx, record);
-    case "child":
-      return importChild(tx, record);
-    case "task":
-      return importTask(tx, record);
-    case "key":
-      return importKey(tx, record);
-    case "store":
-    case "end":
-  }
+  for (const row of rowsOf(targetOf(tx), record)) insert(tx, row);
+  if (record.type === "queue") importQueue(tx, record);
+  if (record.type === "group") importGroup(tx, record);
+  if (record.type === "subscription") importSubscription(tx, record);
+  if (record.type === "task") importTask(tx, record);
 }
 
-const INSERT_DOCUMENT = `INSERT INTO document (kind, name, value, due_at) VALUES (?, ?, ?, ?)`;
+function targetOf(tx: Tx): ImportTarget {
+  return {
+    place: (id) => tx.place(id)!,
+    queueId: (name) => tx.queues.getOrMake(name).id,
+    taskColumns: (record) => ({ priority: 0 - rankOf(record) }),
+    verifyingColumns: ({ blocksGroup = false, verifying }) => ({
+      asked: verifying!.asked === undefined ? null : tx.place(verifying!.asked)!.seq,
+      ...{ blocks_group: blocksGroup, special: 0 },
+    }),
+    errorText: (error) => JSON.stringify(error),
+  };
+}
+
+/** By table: all rows of a table have the same columns. */
+const INSERTS = new Map<string, string>();
+
+function insert(tx: Tx, [table, row]: TableRow): void {
+  const names = Object.keys(row);
+  let sql = INSERTS.get(table);
+  if (sql === undefined) {
+    sql = `INSERT INTO ${table} (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`;
+    INSERTS.set(table, sql);
+  }
+  const values = Object.values(row).map((value) => (typeof value === "boolean" ? Number(value) : value));
+  tx.run(sql, ...values);
+}
+
 const SET_CREATED = `UPDATE queue SET created_at = ? WHERE id = ?`;
 const INSERT_GATE = `INSERT INTO gate (queue, meter, held_until, wake_at, reviewed) VALUES (?, ?, ?, ?, ?)`;
 const INSERT_FLOW = `
@@ -92,61 +91,4 @@ const COUNT_SUBSCRIPTION = `UPDATE store SET subscribed = subscribed + 1`;
 function importSubscription(tx: Tx, { pattern, group, queue, createdAt }: SubscriptionEntry): void {
   tx.run(INSERT_SUBSCRIPTION, pattern, group, tx.queues.getOrMake(queue).id, createdAt);
   tx.run(COUNT_SUBSCRIPTION);
-}
-
-const INSERT_RUN = `
-  INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, counts, dead, state, ended_at, result)
-  VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`;
-
-/** Its dead tasks are counted with the tasks. */
-function importRun(tx: Tx, record: RunEntry): void {
-  const { queue, pipeline, stages, underWay, state, endedAt, result } = record;
-  const { seq, createdAt } = tx.place(record.id)!;
-  tx.run(
-    ...([INSERT_RUN, seq, createdAt, queue, pipeline, JSON.stringify(stages), underWay] as const),
-    record.counts ? JSON.stringify(record.counts) : null,
-    ...([state ?? null, endedAt ?? null, result ?? null] as const),
-  );
-  for (const { name, value } of record.signals ?? []) storeRunSignal(tx, seq, name, value);
-}
-
-const INSERT_PART = `
-  INSERT INTO run_part (task, run, created_at, stage, part, state, started_at, ended_at, awaits_join, result)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-
-function importPart(tx: Tx, record: PartEntry): void {
-  const { stage, part, state, startedAt, endedAt, awaitsJoin } = record;
-  const { seq, createdAt } = tx.place(record.id)!;
-  tx.run(
-    ...([INSERT_PART, seq, tx.place(record.run)!.seq, createdAt, stage, formatPart(part)] as const),
-    ...([
-      state ?? null,
-      startedAt ?? null,
-      endedAt ?? null,
-      awaitsJoin ? 1 : 0,
-      awaitsJoin?.result ?? null,
-    ] as const),
-  );
-}
-
-const INSERT_CHILD = `
-  INSERT INTO child (task, parent, n, created_at, name, queue, state, ended_at, error, result)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-
-/** Before the tasks: a child is special. */
-function importChild(tx: Tx, { id, parent, n, name, queue, ...end }: ChildEntry): void {
-  const { seq, createdAt } = tx.place(id)!;
-  const { state = null, endedAt = null, error, result = null } = end;
-  tx.run(
-    ...([INSERT_CHILD, seq, tx.place(parent)!.seq, n, createdAt, name, queue, state, endedAt] as const),
-    ...([error ? JSON.stringify(error) : null, result] as const),
-  );
-}
-
-const INSERT_KEY = `
-  INSERT INTO idempotency (queue, key, task, created_at, forget_at, state) VALUES (?, ?, ?, ?, ?, ?)`;
-
-function importKey(tx: Tx, { queue, key, task, forgetAt, state }: KeyEntry): void {
-  const { seq, createdAt } = tx.place(task)!;
-  tx.run(INSERT_KEY, tx.queues.getOrMake(queue).id, key, seq, createdAt, forgetAt ?? null, state ?? null);
 }
