@@ -4,23 +4,14 @@ import { encodeJson } from "../core/input/json.ts";
 import type { Json, Payload } from "../core/input/json-type.ts";
 import type { Logger } from "../core/process/logger.ts";
 import { checkNames, checkObject } from "../core/input/options.ts";
-import { DEFAULT_POLICY } from "../core/queue/policy.ts";
 import { checkQueueName } from "../core/queue/queue-name.ts";
-import {
-  checkStages,
-  type RunPlace,
-  type RunStart,
-  type RunState,
-  type Stage,
-  stageQueue,
-} from "../core/run/run.ts";
-import { inputsOf } from "../core/run/stage-graph.ts";
-import { BY_INPUT, costFrom, withFirstCost } from "../core/run/stage-cost.ts";
+import { type RunStart, type RunState, type Stage, stageQueue } from "../core/run/run.ts";
+import { withFirstCost } from "../core/run/stage-cost.ts";
 import { show } from "../core/errors/show.ts";
 import type { NewTask } from "../core/task/task.ts";
 import type { AddTarget } from "../worker/pending-additions.ts";
-import { resolveWork, type WorkOptions } from "../worker/options.ts";
-import type { Handler, Task } from "../worker/task.ts";
+import { resolveWork } from "../worker/options.ts";
+import type { Handler } from "../worker/task.ts";
 import type { Worker } from "../worker/worker.ts";
 import {
   type AddManyOptions,
@@ -32,9 +23,10 @@ import {
   TX_OF_ACK,
   TX_OF_MANY,
 } from "./add-options.ts";
-import { type Encode, splitOptions } from "./definition.ts";
+import type { Encode } from "./definition.ts";
+import { type DefinedStage, defineStage, handlerOf } from "./pipeline-stage.ts";
 import { PipelineWorker } from "./pipeline-worker.ts";
-import { checkHandler, type Owner, Queue } from "./queue.ts";
+import type { Owner, Queue } from "./queue.ts";
 import type {
   Adding,
   After,
@@ -57,14 +49,6 @@ import type {
 import { AddedRun, RunHandle, type RunInfo, runInfo } from "./run-handle.ts";
 
 // The handle of a pipeline: `dibs.pipeline()` creates it, users define its stages and add inputs.
-
-interface DefinedStage extends Stage {
-  costOf: ((input: unknown) => number) | undefined;
-  handler: Handler<never>;
-  work: WorkOptions;
-  queue: Queue;
-  encode: Encode;
-}
 
 /**
  * A pipeline: named stages, each with its own queue. A stage follows the one before it, or those that `after` names.
@@ -144,34 +128,7 @@ export class Pipeline<
     if (this.#defined) {
       throw invalid(`Pipeline "${this.name}" is in use: define its stages before its first add() or work().`);
     }
-    checkHandler(handler, joins ? "join" : "stage", "second");
-    checkObject(options, "The options of a stage");
-    checkNames(options, NAMES, `stage "${name}"`);
-    const { concurrency, prefetch, name: label, on, cost: given, after, ...rest } = options;
-    const cost = typeof given === "function" ? BY_INPUT : given;
-    const stage: Stage = {
-      ...{ name, joins },
-      ...(after !== undefined && { after: copyOf(after) }),
-      ...(cost !== undefined && { cost }),
-    };
-    checkStages(this.name, [...this.#stages, stage]);
-    if (rest.schema !== undefined && this.#stages.length > 0) {
-      throw invalid(
-        `schema: only the first stage takes data from outside; let the stage before "${name}" have a \`result\` instead.`,
-      );
-    }
-    const work = { concurrency, prefetch, name: label, on };
-    resolveWork(work);
-    const queue = new Queue(this.#owner, stageQueue(this.name, name), rest);
-    const costOf =
-      typeof given === "function"
-        ? (input: unknown) =>
-            costFrom(given as (input: unknown) => number, input, `The cost of stage "${name}"`)
-        : undefined;
-    this.#stages.push({ ...stage, costOf, handler, work, queue, encode: splitOptions(rest).encodeData });
-    // checkStages refuses a cost that is a function if other stages follow the same one.
-    const [previous] = costOf ? inputsOf(this.#stages, name) : [];
-    if (previous !== undefined && costOf) this.#stage(previous).queue.nextCost = { stage: name, of: costOf };
+    this.#stages.push(defineStage(this.#owner, this.name, this.#stages, { name, joins, handler, options }));
     return this;
   }
 
@@ -336,12 +293,7 @@ export class Pipeline<
 
   #startStage(stage: DefinedStage, { name }: PipelineWorkOptions): Worker {
     const work = resolveWork({ ...stage.work, name: stage.work.name ?? name });
-    const handler = (task: Task) => {
-      if (task.run && task.run.joins !== stage.joins) throw joinMismatch(this.name, stage, task.run.id);
-      if (task.run && mergedBy(task.run) !== mergedBy(stage)) throw mergeMismatch(this.name, stage, task.run);
-      return (stage.handler as Handler)(task);
-    };
-    return this.#owner.startWorker([stage.queue], handler as never, work);
+    return this.#owner.startWorker([stage.queue], handlerOf(this.name, stage) as never, work);
   }
 }
 
@@ -352,44 +304,6 @@ function isForbidden(error: unknown): error is DibsError {
 function unlessForbidden(error: unknown): void {
   if (!isForbidden(error)) throw error;
 }
-
-/** Fails the attempt, because another worker may still have the definition that the run began with. */
-function joinMismatch(pipeline: string, { name, joins }: Stage, run: string): Error {
-  return new Error(
-    `Stage "${name}" of pipeline "${pipeline}" ${joins ? "joins" : "does not join"} parts in this worker's definition, but ` +
-      `${joins ? "did not" : "did"} when run ${run} began. Keep a worker with that definition, or give the stage another name.`,
-  );
-}
-
-/** The stages whose results the stage merges: the handler gets an object with a field for each. */
-function mergedBy({ after }: Pick<Stage, "after">): string {
-  return Array.isArray(after) ? after.toSorted().join(", ") : "";
-}
-
-function mergeMismatch(pipeline: string, stage: Stage, run: RunPlace): Error {
-  const [here, there] = [mergedBy(stage), mergedBy(run)];
-  return new Error(
-    `Stage "${stage.name}" of pipeline "${pipeline}" merges ${here || "no other stages"} in this worker's definition, but ` +
-      `merged ${there || "none"} when run ${run.id} began. Keep a worker with that definition, or give the stage another name.`,
-  );
-}
-
-/** Copies `after`, because the caller may change its array later. */
-function copyOf(after: unknown): NonNullable<Stage["after"]> {
-  return Array.isArray(after) ? [...(after as string[])] : (after as string);
-}
-
-const NAMES = [
-  ...Object.keys(DEFAULT_POLICY),
-  "schema",
-  "result",
-  "concurrency",
-  "prefetch",
-  "name",
-  "on",
-  "cost",
-  "after",
-];
 
 refuseSurplus(Pipeline, "pipeline", {
   calls: {

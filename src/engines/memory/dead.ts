@@ -1,5 +1,6 @@
 import { isSleepSignal } from "../../core/handler/sleep-signal.ts";
 import { isTaken } from "../../core/task/idempotency.ts";
+import { DeadGroups, headerPattern, matchesError } from "../../core/task/dead-patterns.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../core/answer/answer-size.ts";
 import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task/task.ts";
@@ -17,39 +18,25 @@ export function deadLetters(model: Model, queue: string, filter: DeadFilter): Mo
 }
 
 function matches(task: ModelTask, filter: DeadFilter): boolean {
-  const text = `${task.error!.name}: ${task.error!.message}`.toLowerCase();
-  return (
-    (filter.ids === undefined || filter.ids.includes(task.id)) &&
-    (filter.pattern === undefined || task.error!.fingerprint === filter.pattern) &&
-    (filter.error === undefined || text.includes(filter.error.toLowerCase()))
-  );
+  return (filter.ids === undefined || filter.ids.includes(task.id)) && matchesError(task.error!, filter);
 }
 
 export function patterns(model: Model, { queue, by, limit }: Verbs["patterns"]["in"]): DeadPattern[] {
-  const all = deadLetters(model, queue, {});
-  const groups = Map.groupBy(all, (task) => patternOf(task, by));
-  const found = [...groups]
-    .map(([pattern, tasks]) => {
-      const { id, error } = tasks.at(-1)!;
-      return {
-        pattern,
-        count: tasks.length,
-        share: tasks.length / all.length,
-        firstAt: tasks[0]!.endedAt!,
-        lastAt: tasks.at(-1)!.endedAt!,
-        sample: { id, error: error && { name: error.name, message: error.message, stack: error.stack } },
-      };
-    })
-    .sort((a, b) => b.count - a.count || (a.pattern < b.pattern ? -1 : 1))
-    .slice(0, limit);
+  const groups = new DeadGroups();
+  const bySeq = new Map(deadLetters(model, queue, {}).map((task) => [task.seq, task]));
+  for (const [seq, task] of bySeq) groups.add(patternOf(task, by), task.endedAt!, seq);
+  const found = groups.largest(limit).map(({ last, ...group }) => {
+    const { id, error } = bySeq.get(last)!;
+    const { name, message, stack } = error!;
+    return { ...group, sample: { id, error: { name, message, stack } } };
+  });
   return fitting(found, sizeOfRow);
 }
 
 function patternOf(task: ModelTask, by: PatternKey): string {
   if (by === "fingerprint") return task.error!.fingerprint;
   if (by === "worker") return task.ledger.at(-1)!.worker;
-  const name = by.slice("header:".length);
-  return Object.hasOwn(task.headers, name) ? task.headers[name]! : "";
+  return headerPattern(task.headers, by);
 }
 
 export function redrive(

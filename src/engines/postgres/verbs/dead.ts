@@ -1,4 +1,5 @@
 import type { Verbs } from "../../../engine/engine.ts";
+import { DeadGroups, headerPattern, matchesError } from "../../../core/task/dead-patterns.ts";
 import { fitting, sizeOfRow } from "../../../core/answer/answer-size.ts";
 import type {
   DeadFilter,
@@ -71,7 +72,7 @@ export async function deadLetters(
   if (!queue) return [];
   const found: DeadRow[] = [];
   for await (const row of candidates(tx, queue, filter, after)) {
-    if ("message" in row && !matches(row as Letter, filter)) continue;
+    if ("message" in row && !matchesError(textsOf(row as Letter), filter)) continue;
     found.push({ task: row.task, died_at: row.died_at });
     if (found.length >= limit) break;
   }
@@ -125,13 +126,8 @@ async function named(tx: Tx, queue: Queue, ids: string[], [diedAt, last]: After)
     .sort((a, b) => a.died_at - b.died_at || a.task - b.task);
 }
 
-/** Text is compared here, not in SQL: lower() depends on the database's locale. */
-function matches({ fingerprint, name, message }: Letter, { pattern, error }: DeadFilter): boolean {
-  return (
-    (pattern === undefined || fromText(fingerprint) === pattern) &&
-    (error === undefined ||
-      `${fromText(name)}: ${fromText(message)}`.toLowerCase().includes(error.toLowerCase()))
-  );
+function textsOf({ fingerprint, name, message, ...row }: Letter): Letter {
+  return { ...row, fingerprint: fromText(fingerprint), name: fromText(name), message: fromText(message) };
 }
 
 const KINDS = `
@@ -147,37 +143,24 @@ const SAMPLES = `
   SELECT dead.task, task.created_at, attempt.name, attempt.message, attempt.stack
   FROM ${rowsOf("dead", "$1::int8[]")} AS dead CROSS JOIN ${TASK_OF("dead")} CROSS JOIN ${LAST_WORDS}`;
 
-interface Kind {
-  pattern: string;
-  count: number;
-  firstAt: number;
-  lastAt: number;
-  last: number;
-}
-
 export async function patterns(
   tx: Tx,
   { queue: name, by, limit }: Verbs["patterns"]["in"],
 ): Promise<DeadPattern[]> {
   const queue = tx.queues.named(name);
   if (!queue) return [];
-  const kinds = new Map<string, Kind>();
-  let total = 0;
-  for await (const { pattern, died_at: at, task } of deaths(tx, queue, by)) {
-    total++;
-    const kind = kinds.get(pattern);
-    if (kind) Object.assign(kind, { count: kind.count + 1, lastAt: at, last: task });
-    else kinds.set(pattern, { pattern, count: 1, firstAt: at, lastAt: at, last: task });
-  }
-  const most = [...kinds.values()]
-    .sort((a, b) => b.count - a.count || (a.pattern < b.pattern ? -1 : 1))
-    .slice(0, limit);
-  const samples = await samplesOf(tx, most);
-  const found = most.flatMap(({ pattern, count, firstAt, lastAt, last }) => {
+  const groups = new DeadGroups();
+  for await (const { pattern, died_at: at, task } of deaths(tx, queue, by)) groups.add(pattern, at, task);
+  const largest = groups.largest(limit);
+  const samples = await samplesOf(
+    tx,
+    largest.map(({ last }) => last),
+  );
+  const found = largest.flatMap(({ last, ...group }) => {
     const sample = samples.get(last);
     // Another transaction may have redriven or discarded it between two statements. The rest follows in the next
     // page.
-    return sample ? { pattern, count, share: count / total, firstAt, lastAt, sample } : [];
+    return sample ? { ...group, sample } : [];
   });
   return fitting(found, sizeOfRow);
 }
@@ -188,7 +171,6 @@ async function* deaths(
   by: PatternKey,
 ): AsyncIterableIterator<DeadRow & { pattern: string }> {
   const sql = by === "fingerprint" ? KINDS : by === "worker" ? WORKERS : HEADERS;
-  const header = by.slice("header:".length);
   const start: After = [Number.MIN_SAFE_INTEGER, 0];
   for await (const row of pages<DeadRow & { pattern: string | null }>(tx, sql, queue, start, [])) {
     if (sql !== HEADERS) {
@@ -196,15 +178,12 @@ async function* deaths(
       continue;
     }
     const headers = row.pattern === null ? {} : (JSON.parse(row.pattern) as Headers);
-    yield { ...row, pattern: Object.hasOwn(headers, header) ? headers[header]! : "" };
+    yield { ...row, pattern: headerPattern(headers, by) };
   }
 }
 
-async function samplesOf(tx: Tx, kinds: Kind[]): Promise<Map<number, DeadPattern["sample"]>> {
-  const rows = await tx.all<TaskError & { task: number; created_at: number }>(
-    SAMPLES,
-    kinds.map(({ last }) => last),
-  );
+async function samplesOf(tx: Tx, tasks: number[]): Promise<Map<number, DeadPattern["sample"]>> {
+  const rows = await tx.all<TaskError & { task: number; created_at: number }>(SAMPLES, tasks);
   return new Map(
     rows.map(({ task, created_at: createdAt, name, message, stack }) => [
       task,

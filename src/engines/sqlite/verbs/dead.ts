@@ -1,4 +1,5 @@
 import type { Verbs } from "../../../engine/engine.ts";
+import { DeadGroups, headerPattern, matchesError } from "../../../core/task/dead-patterns.ts";
 import { fitting, sizeOfRow } from "../../../core/answer/answer-size.ts";
 import type {
   DeadFilter,
@@ -60,7 +61,7 @@ export function deadLetters(
   if (!queue) return [];
   const found: DeadRow[] = [];
   for (const row of candidates(tx, queue, filter, after)) {
-    if ("message" in row && !matches(row as Letter, filter)) continue;
+    if ("message" in row && !matchesError(row as Letter, filter)) continue;
     found.push({ task: row.task, died_at: row.died_at });
     if (found.length >= limit) break;
   }
@@ -85,14 +86,6 @@ function named(tx: Tx, queue: Queue, ids: string[], [diedAt, last]: After): Lett
     .sort((a, b) => a.died_at - b.died_at || a.task - b.task);
 }
 
-/** Text is compared here, not in SQL: SQLite's lower() knows ASCII only. */
-function matches({ fingerprint, name, message }: Letter, { pattern, error }: DeadFilter): boolean {
-  return (
-    (pattern === undefined || fingerprint === pattern) &&
-    (error === undefined || `${name}: ${message}`.toLowerCase().includes(error.toLowerCase()))
-  );
-}
-
 const KINDS = `SELECT task, died_at, fingerprint AS pattern FROM dead WHERE queue = ? ORDER BY died_at, task`;
 const WORKERS = `SELECT task, died_at, worker AS pattern FROM dead WHERE queue = ? ORDER BY died_at, task`;
 const HEADERS = `
@@ -105,39 +98,15 @@ const SAMPLE = `
   CROSS JOIN attempt ON attempt.task = dead.task AND attempt.fence = dead.fence
   WHERE dead.task = ?`;
 
-interface Kind {
-  pattern: string;
-  count: number;
-  firstAt: number;
-  lastAt: number;
-  last: number;
-}
-
 export function patterns(tx: Tx, { queue: name, by, limit }: Verbs["patterns"]["in"]): DeadPattern[] {
   const queue = tx.queues.named(name);
   if (!queue) return [];
-  const kinds = new Map<string, Kind>();
-  let total = 0;
-  for (const { pattern, died_at: at, task } of deaths(tx, queue, by)) {
-    total++;
-    const kind = kinds.get(pattern);
-    if (kind) Object.assign(kind, { count: kind.count + 1, lastAt: at, last: task });
-    else kinds.set(pattern, { pattern, count: 1, firstAt: at, lastAt: at, last: task });
-  }
-  const found = [...kinds.values()]
-    .sort((a, b) => b.count - a.count || (a.pattern < b.pattern ? -1 : 1))
-    .slice(0, limit)
-    .map(({ pattern, count, firstAt, lastAt, last }) => {
-      const { created_at: createdAt, ...error } = tx.get<TaskError & { created_at: number }>(SAMPLE, last)!;
-      return {
-        pattern,
-        count,
-        share: count / total,
-        firstAt,
-        lastAt,
-        sample: { id: tx.id(createdAt, last), error },
-      };
-    });
+  const groups = new DeadGroups();
+  for (const { pattern, died_at: at, task } of deaths(tx, queue, by)) groups.add(pattern, at, task);
+  const found = groups.largest(limit).map(({ last, ...group }) => {
+    const { created_at: createdAt, ...error } = tx.get<TaskError & { created_at: number }>(SAMPLE, last)!;
+    return { ...group, sample: { id: tx.id(createdAt, last), error } };
+  });
   return fitting(found, sizeOfRow);
 }
 
@@ -145,10 +114,9 @@ function* deaths(tx: Tx, queue: Queue, by: PatternKey): Iterable<DeadRow & { pat
   if (by === "fingerprint") yield* tx.each<DeadRow & { pattern: string }>(KINDS, queue.id);
   else if (by === "worker") yield* tx.each<DeadRow & { pattern: string }>(WORKERS, queue.id);
   else {
-    const header = by.slice("header:".length);
     for (const row of tx.each<DeadRow & { pattern: string | null }>(HEADERS, queue.id)) {
       const headers = row.pattern === null ? {} : (JSON.parse(row.pattern) as Headers);
-      yield { ...row, pattern: Object.hasOwn(headers, header) ? headers[header]! : "" };
+      yield { ...row, pattern: headerPattern(headers, by) };
     }
   }
 }
