@@ -1,4 +1,5 @@
-import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../core/queue/policy.ts";
+import { decideDeclaration } from "../../core/queue/declaration.ts";
+import { resolvePolicy } from "../../core/queue/policy.ts";
 import { sizeOfRow } from "../../core/answer/answer-size.ts";
 import { rankOf } from "../../core/task/task.ts";
 import type { Paged, QueueSummary } from "../../core/answer/page.ts";
@@ -18,25 +19,14 @@ export function declare(
 ): Declared {
   const isNew = !model.queues.has(name);
   const queue = model.queue(name);
-  if (create && !isNew)
-    return {
-      policy: resolvePolicy(queue.named),
-      outcome: differs(queue.named, policy) ? "refused" : "unchanged",
-    };
-  const apply = force || (Object.keys(policy).length > 0 && !isDeclared(queue.declared, policy));
-  const named = apply ? mergePolicy(queue.named, policy) : queue.named;
+  const { outcome, changes, named, declared } = decideDeclaration(queue, isNew, policy, { force, create });
   const before = resolvePolicy(queue.named);
-  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(before);
-  queue.named = named;
-  if (apply && !force) queue.declared = withDeclared(queue.declared, policy);
-  if (changed) {
+  Object.assign(queue, { named, declared });
+  if (changes) {
     model.announce({ type: "queue.updated", at: model.now, queue: name });
     adoptPolicy(model, queue, before);
   }
-  return {
-    policy: resolvePolicy(named),
-    outcome: isNew ? "created" : changed ? "changed" : "unchanged",
-  };
+  return { policy: resolvePolicy(named), outcome };
 }
 
 export function pause(model: Model, { queue: name, paused }: Verbs["pause"]["in"]): { changed: boolean } {

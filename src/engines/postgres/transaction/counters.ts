@@ -1,4 +1,4 @@
-import { type Flow, noFlow } from "../../../core/queue/flow.ts";
+import { noFlow } from "../../../core/queue/flow.ts";
 import { type DepthByState, NO_DEPTH } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import { UncommittedCounts } from "../../../engine/uncommitted-counts.ts";
@@ -72,20 +72,6 @@ export class Counters extends UncommittedCounts<Queue> {
       .flat()
       .join(",");
   }
-}
-
-const FLOW = `
-  SELECT coalesce(sum(added), 0)::int8 AS added, coalesce(sum(started), 0)::int8 AS claimed,
-    coalesce(sum(succeeded), 0)::int8 AS done, coalesce(sum(failed), 0)::int8 AS failed,
-    coalesce(sum(wait_ms), 0)::int8 AS "waitMs", coalesce(sum(service_ms), 0)::int8 AS "serviceMs"
-  FROM (
-    SELECT added, started, succeeded, failed, wait_ms, service_ms FROM dibs.flow WHERE queue = $1 AND slot > $2
-    UNION ALL
-    SELECT added, started, succeeded, failed, wait_ms, service_ms FROM dibs.delta WHERE queue = $1 AND slot > $2
-  ) AS part`;
-
-export async function readFlow(tx: Tx, queue: number, since: number): Promise<Flow> {
-  return (await tx.get<Flow>(FLOW, queue, since))!;
 }
 
 /** Fewer rows are not worth a write: readers sum them up. */

@@ -1,12 +1,6 @@
 import { sizeOfRow } from "../../../core/answer/answer-size.ts";
-import {
-  differs,
-  isDeclared,
-  mergePolicy,
-  type NamedPolicy,
-  resolvePolicy,
-  withDeclared,
-} from "../../../core/queue/policy.ts";
+import { decideDeclaration } from "../../../core/queue/declaration.ts";
+import { type NamedPolicy, resolvePolicy } from "../../../core/queue/policy.ts";
 import type { Paged, QueueSummary } from "../../../core/answer/page.ts";
 import { nameAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Declared, DeclareMode, Verbs } from "../../../engine/engine.ts";
@@ -19,7 +13,7 @@ import { adoptPolicy } from "../limits/review.ts";
 import { notify } from "../line/notices.ts";
 import { processInboxOf } from "../line/inbox.ts";
 import { takeOut, takePending, takeTogether } from "../line/take-out.ts";
-import { figuresOf } from "./figures.ts";
+import { figuresOf } from "./stats.ts";
 import { unsubscribeQueue } from "../transaction/topics.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -42,39 +36,33 @@ function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number)
   tx.send(UPDATE_QUEUE, JSON.stringify(named), declared, paused, revision, id);
 }
 
-/** Whether a declaration changes its queue. */
-export function changesPolicy(
-  queue: Queue | undefined,
-  policy: NamedPolicy,
-  { force = false, create = false }: DeclareMode,
-): boolean {
-  if (create && queue) return false;
-  return force || (Object.keys(policy).length > 0 && !isDeclared(queue?.declared ?? null, policy));
+/** Whether a declaration changes its queue, as far as this copy of the queue tells. */
+export function changesPolicy(queue: Queue | undefined, policy: NamedPolicy, mode: DeclareMode): boolean {
+  return decideDeclaration(queue ?? NEW_QUEUE, queue === undefined, policy, mode).applies;
 }
+
+const NEW_QUEUE = { named: {}, declared: null };
 
 export async function declare(
   tx: Tx,
   { queue: name, policy, force = false, create = false }: Verbs["declare"]["in"],
 ): Promise<Declared> {
   const { queue: known, isNew } = await tx.queues.ensure(name);
-  if (create && !isNew)
-    return { policy: known.policy, outcome: differs(known.named, policy) ? "refused" : "unchanged" };
-  const same = isNew ? "created" : "unchanged";
-  if (!changesPolicy(known, policy, { force })) return { policy: known.policy, outcome: same };
+  const expected = decideDeclaration(known, isNew, policy, { force, create });
+  if (!expected.applies) return { policy: known.policy, outcome: expected.outcome };
   const { queue, revision } = await toBeChanged(tx, name);
-  if (!changesPolicy(queue, policy, { force })) return { policy: queue.policy, outcome: same };
-  const named = mergePolicy(queue.named, policy);
-  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
+  const { outcome, ...decided } = decideDeclaration(queue, isNew, policy, { force });
+  if (!decided.applies) return { policy: queue.policy, outcome };
   const before = queue.policy;
-  queue.named = named;
-  queue.policy = resolvePolicy(named);
-  if (!force) queue.declared = withDeclared(queue.declared, policy);
+  queue.named = decided.named;
+  queue.policy = resolvePolicy(decided.named);
+  queue.declared = decided.declared;
   store(tx, queue, revision);
-  if (changed) {
+  if (decided.changes) {
     tx.events.announce({ type: "queue.updated", at: tx.now, queue: name });
     await adoptPolicy(tx, queue, before);
   }
-  return { policy: queue.policy, outcome: isNew ? "created" : changed ? "changed" : "unchanged" };
+  return { policy: queue.policy, outcome };
 }
 
 export async function pause(

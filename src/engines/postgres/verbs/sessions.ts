@@ -247,7 +247,6 @@ const LIVE_OF_QUEUE = `
     SELECT 1 FROM json_array_elements_text(info::json -> 'queues') AS served (queue) WHERE served.queue = $2)`;
 const PAGE = `SELECT id, octet_length(info) AS size ${LIVE} AND id > $2 ORDER BY id LIMIT $3`;
 const PAGE_OF_QUEUE = `SELECT id, octet_length(info) AS size ${LIVE_OF_QUEUE} AND id > $3 ORDER BY id LIMIT $4`;
-const COUNT_OF_QUEUE = `SELECT count(*)::int4 AS count ${LIVE_OF_QUEUE}`;
 const SHOWN = `
   WITH held AS MATERIALIZED (
     SELECT session, count(*) AS count FROM dibs.claim WHERE session = ANY ($1::int8[]) GROUP BY session)
@@ -277,13 +276,9 @@ export async function workers(
 const COUNT_BY_QUEUE = `
   SELECT served.queue, count(DISTINCT session.id)::int4 AS count
   FROM dibs.session CROSS JOIN json_array_elements_text(info::json -> 'queues') AS served (queue)
-  WHERE heartbeat_at + lease > $1 GROUP BY served.queue`;
+  WHERE heartbeat_at + lease > $1 AND served.queue = ANY ($2::text[]) GROUP BY served.queue`;
 
-export async function workersByQueue(tx: Tx): Promise<Map<string, number>> {
-  const rows = await tx.all<{ queue: string; count: number }>(COUNT_BY_QUEUE, tx.now);
+export async function workersByQueue(tx: Tx, queues: readonly string[]): Promise<Map<string, number>> {
+  const rows = await tx.all<{ queue: string; count: number }>(COUNT_BY_QUEUE, tx.now, [...queues]);
   return new Map(rows.map(({ queue, count }) => [queue, count]));
-}
-
-export async function countWorkers(tx: Tx, queue: string): Promise<number> {
-  return (await tx.get<{ count: number }>(COUNT_OF_QUEUE, tx.now, queue))!.count;
 }

@@ -1,33 +1,38 @@
-import { describeFlow, describeServiceTimes, LATEST_SUCCESSES, noFlow } from "../../../core/queue/flow.ts";
-import { NO_DEPTH, type QueueStats } from "../../../core/task/task.ts";
+import {
+  describeFlow,
+  describeServiceTimes,
+  type Flow,
+  LATEST_SUCCESSES,
+  noFlow,
+} from "../../../core/queue/flow.ts";
+import { type DepthByState, NO_DEPTH, type QueueFigures, type QueueStats } from "../../../core/task/task.ts";
 import { BOUNDS } from "../../../engine/bounds.ts";
 import type { Verbs } from "../../../engine/engine.ts";
-import { readFlow } from "../transaction/counters.ts";
 import { aboveFloor } from "../line/floors.ts";
 import { heldBack } from "../line/held-back.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
-import { countWorkers } from "./sessions.ts";
 import type { Tx } from "../transaction/tx.ts";
+import { workersByQueue } from "./sessions.ts";
 
-/** The verb `stats`: depth, rates and ages of one queue, from counters. */
+/** The statistics of a queue, and the figures of many queues for `queues` (queues.ts). */
 
 export async function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): Promise<QueueStats> {
   const queue = tx.queues.named(name);
-  const depth = queue ? await tx.counters.depth(queue) : NO_DEPTH;
-  const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
-  const flow = queue ? await readFlow(tx, queue.id, since) : noFlow();
-  return {
-    queue: name,
-    exists: queue !== undefined,
-    paused: queue?.paused ?? false,
-    depth: { ...depth },
-    oldestAge: queue ? await oldestAge(tx, queue) : null,
-    ...describeFlow(flow, BOUNDS.rateWindow),
-    serviceTimes: queue ? describeServiceTimes(await latestServiceTimes(tx, queue)) : null,
-    workers: await countWorkers(tx, name),
-    heldBack: queue ? await heldBack(tx, queue) : null,
-  };
+  if (!queue) {
+    const workers = (await workersByQueue(tx, [name])).get(name) ?? 0;
+    return { queue: name, exists: false, paused: false, ...NO_FIGURES, workers, serviceTimes: null };
+  }
+  const figures = (await figuresOf(tx, [queue])).get(queue.id)!;
+  const serviceTimes = describeServiceTimes(await latestServiceTimes(tx, queue));
+  return { queue: name, exists: true, paused: queue.paused, ...figures, serviceTimes };
 }
+
+const NO_FIGURES = {
+  depth: NO_DEPTH,
+  oldestAge: null,
+  ...describeFlow(noFlow(), BOUNDS.rateWindow),
+  heldBack: null,
+};
 
 const LATEST_TIMES = `
   SELECT coalesce(array_agg(ms), '{}') AS times FROM (
@@ -37,6 +42,58 @@ const LATEST_TIMES = `
 async function latestServiceTimes(tx: Tx, queue: Queue): Promise<number[]> {
   const row = await tx.get<{ times: (number | string)[] }>(LATEST_TIMES, queue.id);
   return row!.times.map(Number);
+}
+
+// Counters are read in one statement each: read queue by queue, the differences that are not folded yet would be scanned
+// for each.
+const PARTS = Object.keys(NO_DEPTH);
+const DEPTHS = `
+  SELECT queue, ${PARTS.map((part) => `sum(${part})::int8 AS ${part}`).join(", ")}
+  FROM (
+    SELECT queue, ${PARTS.join(", ")} FROM dibs.depth WHERE queue = ANY ($1::int4[])
+    UNION ALL
+    SELECT queue, ${PARTS.join(", ")} FROM dibs.delta WHERE queue = ANY ($1::int4[])
+  ) AS part GROUP BY queue`;
+const FLOWS = `
+  SELECT queue, sum(added)::int8 AS added, sum(started)::int8 AS claimed, sum(succeeded)::int8 AS done,
+    sum(failed)::int8 AS failed, sum(wait_ms)::int8 AS "waitMs", sum(service_ms)::int8 AS "serviceMs"
+  FROM (
+    SELECT queue, added, started, succeeded, failed, wait_ms, service_ms
+    FROM dibs.flow WHERE queue = ANY ($1::int4[]) AND slot > $2
+    UNION ALL
+    SELECT queue, added, started, succeeded, failed, wait_ms, service_ms
+    FROM dibs.delta WHERE queue = ANY ($1::int4[]) AND slot > $2
+  ) AS part GROUP BY queue`;
+
+/** By the queues' numbers. */
+export async function figuresOf(tx: Tx, queues: readonly Queue[]): Promise<Map<number, QueueFigures>> {
+  const ids = queues.map(({ id }) => id);
+  const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
+  tx.counters.flush();
+  const [depths, flows, workers] = await Promise.all([
+    tx.all<DepthByState & { queue: number }>(DEPTHS, ids),
+    tx.all<Flow & { queue: number }>(FLOWS, ids, since),
+    workersByQueue(
+      tx,
+      queues.map(({ name }) => name),
+    ),
+  ]);
+  const depthOf = new Map(depths.map(({ queue, ...depth }) => [queue, depth]));
+  const flowOf = new Map(flows.map(({ queue, ...flow }) => [queue, flow]));
+  const figures = queues.map(async (queue): Promise<[number, QueueFigures]> => {
+    const depth = depthOf.get(queue.id) ?? { ...NO_DEPTH };
+    const [oldest, held] = await Promise.all([
+      // Most of many queues have nothing ready, and need no search for the oldest.
+      depth.ready === 0 ? null : oldestAge(tx, queue),
+      heldBack(tx, queue),
+    ]);
+    const flow = describeFlow(flowOf.get(queue.id) ?? noFlow(), BOUNDS.rateWindow);
+    return [
+      queue.id,
+      { depth, oldestAge: oldest, ...flow, workers: workers.get(queue.name) ?? 0, heldBack: held },
+    ];
+  });
+  return new Map(await Promise.all(figures));
 }
 
 // Goes from rank to rank, so that the cost depends on the number of priorities, not on the depth.
@@ -55,7 +112,7 @@ const OLDEST_WITH = (more: string): string => `
 const OLDEST = OLDEST_WITH("");
 const OLDEST_WITH_LIMITS = OLDEST_WITH(`, (SELECT min(task) FROM dibs.ready_sticky WHERE queue = $1)`);
 
-export async function oldestAge(tx: Tx, queue: Queue): Promise<number | null> {
+async function oldestAge(tx: Tx, queue: Queue): Promise<number | null> {
   const sql = queue.limited ? OLDEST_WITH_LIMITS : OLDEST;
   const oldest = await tx.get<{ created_at: number }>(sql, queue.id);
   return oldest ? tx.now - oldest.created_at : null;

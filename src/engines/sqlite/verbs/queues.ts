@@ -1,5 +1,6 @@
 import { sizeOfRow } from "../../../core/answer/answer-size.ts";
-import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../../core/queue/policy.ts";
+import { decideDeclaration } from "../../../core/queue/declaration.ts";
+import { resolvePolicy } from "../../../core/queue/policy.ts";
 import type { Paged, QueueSummary } from "../../../core/answer/page.ts";
 import { nameAfter, pageOf } from "../../../engine/cursor.ts";
 import type { Declared, Verbs } from "../../../engine/engine.ts";
@@ -22,22 +23,18 @@ export function declare(
 ): Declared {
   const isNew = tx.queues.named(name) === undefined;
   const queue = tx.queues.getOrMake(name);
-  if (create && !isNew)
-    return { policy: queue.policy, outcome: differs(queue.named, policy) ? "refused" : "unchanged" };
-  const apply = force || (Object.keys(policy).length > 0 && !isDeclared(queue.declared, policy));
-  if (!apply) return { policy: queue.policy, outcome: isNew ? "created" : "unchanged" };
-  const named = mergePolicy(queue.named, policy);
-  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
+  const { outcome, ...decided } = decideDeclaration(queue, isNew, policy, { force, create });
+  if (!decided.applies) return { policy: queue.policy, outcome };
   const before = queue.policy;
-  queue.named = named;
-  queue.policy = resolvePolicy(named);
-  if (!force) queue.declared = withDeclared(queue.declared, policy);
+  queue.named = decided.named;
+  queue.policy = resolvePolicy(decided.named);
+  queue.declared = decided.declared;
   tx.queues.store(queue);
-  if (changed) {
+  if (decided.changes) {
     tx.announce({ type: "queue.updated", at: tx.now, queue: name });
     adoptPolicy(tx, queue, before);
   }
-  return { policy: queue.policy, outcome: isNew ? "created" : changed ? "changed" : "unchanged" };
+  return { policy: queue.policy, outcome };
 }
 
 export function pause(tx: Tx, { queue: name, paused }: Verbs["pause"]["in"]): { changed: boolean } {
