@@ -25,7 +25,7 @@ export class Pages {
 }
 
 /** Approximate size: counts the fields that may be large; the rest is small. */
-export function sizeOf(record: StoreRecord): number {
+function sizeOf(record: StoreRecord): number {
   if (record.type === "document") return record.value.length;
   if (record.type === "run") return 500 + (record.result?.length ?? 0);
   if (record.type === "part") return 500 + (record.awaitsJoin?.result?.length ?? 0);

@@ -346,7 +346,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 }
 
-export function encodeAsJson(result: unknown): string | null {
+function encodeAsJson(result: unknown): string | null {
   return result === undefined ? null : encodeJson(result, "the result");
 }
 

@@ -59,7 +59,7 @@ export interface ResolvedWork {
   isLogging: boolean;
 }
 
-export const STOP_TIMEOUT_MS = 30_000;
+const STOP_TIMEOUT_MS = 30_000;
 /** The signals of handlers abort at most this long before the worker gives up waiting for them, */
 const ABORT_BEFORE_MS = 5_000;
 /** and at most this share of the timeout: most of a short timeout is for work. */

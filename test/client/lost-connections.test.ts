@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { eachEvent } from "../../src/core/event/event-page.ts";
+import { eachEvent } from "../each-event.ts";
 import type { ClaimNotice } from "../../src/core/task/claim-call.ts";
 import type { Port } from "../../src/core/port.ts";
 import type { ClaimedTask } from "../../src/core/task/task.ts";

@@ -1,7 +1,7 @@
 import { chownSync, existsSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { eachEvent } from "../../src/core/event/event-page.ts";
+import { eachEvent } from "../each-event.ts";
 import { openPort } from "../../src/api/open.ts";
 import { Tokens } from "../../src/server/tokens.ts";
 import { forbidden, makeTokens, setUp, task, claimCall } from "./guarded.ts";

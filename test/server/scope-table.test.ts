@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { eachEvent } from "../../src/core/event/event-page.ts";
+import { eachEvent } from "../each-event.ts";
 import type { Port } from "../../src/core/port.ts";
 import { VERBS, type WireVerb } from "../../src/protocol/verbs.ts";
 import { setUp } from "./guarded.ts";

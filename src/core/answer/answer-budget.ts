@@ -6,7 +6,7 @@ import { LIMITS } from "../input/limits.ts";
  * starts when other answers have been read; the longest-waiting call starts first. A client that waits for its own
  * limit does not delay other clients.
  */
-export const ANSWER_BOUNDS = {
+const ANSWER_BOUNDS = {
   perClient: 8 * 1024 * 1024,
   inTotal: 32 * 1024 * 1024,
 };

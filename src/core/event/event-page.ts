@@ -67,8 +67,3 @@ function frozen(events: readonly DibsEvent[]): readonly DibsEvent[] {
   for (const event of events) Object.freeze(event);
   return events;
 }
-
-/** The events of pages, one by one. */
-export async function* eachEvent(pages: AsyncIterable<EventPage>): AsyncGenerator<DibsEvent, void, void> {
-  for await (const { events } of pages) yield* events;
-}

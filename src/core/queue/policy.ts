@@ -289,7 +289,7 @@ export function isGated({ maxConcurrency, rateLimit, window }: QueuePolicy): boo
   return maxConcurrency !== null || rateLimit.length > 0 || window !== null;
 }
 
-export function parseMaxAttempts(value: unknown): number {
+function parseMaxAttempts(value: unknown): number {
   if (value === null || value === UNLIMITED_ATTEMPTS) return UNLIMITED_ATTEMPTS;
   return checkNumber(value, "maxAttempts", 1, MOST_ATTEMPTS);
 }

@@ -173,7 +173,7 @@ function timeFrom(text: string): number {
   return /T.*(?:Z|[+-]\d{2}:?\d{2})$/i.test(text) ? Date.parse(text) : Number.NaN;
 }
 
-export function timingOf(definition: Timing): Timing {
+function timingOf(definition: Timing): Timing {
   return "cron" in definition ? { cron: definition.cron, tz: definition.tz } : { every: definition.every };
 }
 

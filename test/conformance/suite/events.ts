@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { eachEvent } from "../../../src/core/event/event-page.ts";
+import { eachEvent } from "../../each-event.ts";
 import type { DibsEvent } from "../../../src/core/event/events.ts";
 import {
   ack,

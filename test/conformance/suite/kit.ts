@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import type { ErrorCode } from "../../../src/core/errors/errors.ts";
-import { eachEvent } from "../../../src/core/event/event-page.ts";
+import { eachEvent } from "../../each-event.ts";
 import type { DibsEvent } from "../../../src/core/event/events.ts";
 import type { ClaimNotice, ClaimCall } from "../../../src/core/task/claim-call.ts";
 import type { Port } from "../../../src/core/port.ts";

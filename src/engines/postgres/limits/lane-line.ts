@@ -2,6 +2,7 @@ import { governsGroups, groupOrder, putsUrgentFirst } from "../../../core/queue/
 import { earliestStart } from "../../../core/queue/rate.ts";
 import { FIRST_RANK } from "../../../core/task/task.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
+import { wait } from "./lanes.ts";
 import type { Lane } from "./limits.ts";
 import { deleteEach, lookUp, TASK_OF } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
@@ -176,9 +177,6 @@ async function ownersAmong(tx: Tx, queue: Queue, promoted: readonly PromotedTask
   return new Set(rows.map(({ id }) => id));
 }
 
-const INSERT_WAITING = `
-  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
-
 /** What a task needs to join its group. */
 export interface Joining {
   seq: number;
@@ -208,10 +206,8 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
   if (task.blocksGroup) giveUp(lane);
   task.blocksGroup = false;
   const promoted = (await joinLanes(tx, queue, [waiter])).flat();
-  if (!waiter.isPromoted) {
-    tx.send(INSERT_WAITING, queue.id, groupKey, pos, seq, rank, failures);
-    tx.counters.count(queue, "waiting", 1);
-  } else task.blocksGroup = true;
+  if (waiter.isPromoted) task.blocksGroup = true;
+  else wait(tx, task);
   await assignPositions(tx, queue, promoted);
   await enterLineOfLanes(tx, queue, promoted);
   return waiter.isPromoted ? "ready" : "waiting";

@@ -1,5 +1,6 @@
 import { deleteEach, lookUp } from "../statements/look-up.ts";
 import type { InsertPlace } from "../transaction/insert-order.ts";
+import type { TransitionTask } from "../line/line.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** Lanes of groups: which tasks become heads in a queue without limits, and statements on lanes that limits.ts shares. */
@@ -74,4 +75,17 @@ export function laneFrom(row: LaneRow): Lane {
 
 export function laneColumns(lanes: readonly Lane[]): [number[], string[]] {
   return [lanes.map(({ queue }) => queue), lanes.map(({ groupKey }) => groupKey)];
+}
+
+const INSERT_WAITING = `
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
+
+/** It waits behind the head of its group, whose lane is locked. */
+export function wait(
+  tx: Tx,
+  task: Pick<TransitionTask, "queue" | "groupKey" | "pos" | "seq" | "rank" | "failures">,
+): "waiting" {
+  tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
+  tx.counters.count(task.queue, "waiting", 1);
+  return "waiting";
 }

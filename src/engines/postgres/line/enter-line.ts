@@ -23,7 +23,7 @@ import { avoidedBy } from "./elsewhere.ts";
 export type Line = "ready" | "ready_elsewhere" | "ready_sticky";
 
 /** Parameters of the statements that find a row of a line by its position. */
-export const LINE_KEY = { queue: "$1", rank: "$2", pos: "$3::int8" };
+const LINE_KEY = { queue: "$1", rank: "$2", pos: "$3::int8" };
 
 /** A task that enters the line. */
 export interface ReadyTask {

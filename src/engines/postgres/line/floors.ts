@@ -23,7 +23,7 @@ export interface Position {
  * The lines that are ordered by time, with their ids in the table `floor`. Each belongs to the whole store. The id of a
  * queue's line is the queue's id.
  */
-export const TIMES = {
+const TIMES = {
   scheduled: -1,
   ready_elsewhere: -2,
   ttl: -3,

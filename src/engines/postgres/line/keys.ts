@@ -4,7 +4,6 @@ import { lookUp } from "../statements/look-up.ts";
 import { numbers } from "../statements/text.ts";
 import type { InsertPlace } from "../transaction/insert-order.ts";
 import type { Tx } from "../transaction/tx.ts";
-import type { TransitionTask } from "./line.ts";
 
 /** Idempotency keys of tasks that exist. verbs/add.ts inserts them. */
 
@@ -18,20 +17,12 @@ interface TaskKey {
 
 const LOCK = `
   SELECT ctid FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3 OFFSET 0 FOR UPDATE NOWAIT`;
-const IS_OURS = `ctid = ANY (ARRAY (${LOCK}))`;
-const END = `UPDATE dibs.idempotency SET forget_at = $4, state = $5 WHERE ${IS_OURS}`;
-const DELETE = `DELETE FROM dibs.idempotency WHERE ${IS_OURS}`;
+const END = `UPDATE dibs.idempotency SET forget_at = $4, state = $5 WHERE ctid = ANY (ARRAY (${LOCK}))`;
 
 /** The task has ended, so the time starts after which its key expires. */
 export function endKey(tx: Tx, { queue, key, task }: TaskKey, state: EndState): void {
   const ours = [queue, key, task];
   tx.sendAtOnce(END, [...ours, keyExpiresAt(tx.now), state], { sql: LOCK, values: ours });
-}
-
-/** The key is free, unless another task has it by now. */
-export function deleteKey(tx: Tx, { queue, key, task }: TaskKey): void {
-  const values = [queue, key, task];
-  tx.sendAtOnce(DELETE, values, { sql: LOCK, values });
 }
 
 const LOCK_ALL = `
@@ -44,14 +35,13 @@ const LOCK_ALL = `
   )}`;
 const DELETE_ALL = `DELETE FROM dibs.idempotency WHERE ctid = ANY (ARRAY (${LOCK_ALL}))`;
 
-/** As `deleteKey`, for those of many tasks that have one. */
-export function deleteKeys(tx: Tx, tasks: readonly Pick<TransitionTask, "seq" | "queue" | "key">[]): void {
-  const keyed = tasks.filter(({ key }) => key !== null);
-  if (keyed.length === 0) return;
+/** The keys are free, unless other tasks have them by now. */
+export function deleteKeys(tx: Tx, keys: readonly TaskKey[]): void {
+  if (keys.length === 0) return;
   const values = [
-    numbers(keyed.map(({ queue }) => queue.id)),
-    keyed.map(({ key }) => key!),
-    numbers(keyed.map(({ seq }) => seq)),
+    numbers(keys.map(({ queue }) => queue)),
+    keys.map(({ key }) => key),
+    numbers(keys.map(({ task }) => task)),
   ];
   tx.sendAtOnce(DELETE_ALL, values, { sql: LOCK_ALL, values });
 }

@@ -19,7 +19,7 @@ import { correctCost } from "../limits/gates.ts";
 import { findAsked } from "./held.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { enterLane, leaveLane } from "../limits/lane-line.ts";
-import { takeLanes } from "../limits/lanes.ts";
+import { takeLanes, wait } from "../limits/lanes.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
 import { endChild, endParent, forgetChildren } from "../flows/children.ts";
 import { endPart, isRunEnded } from "../flows/runs.ts";
@@ -74,8 +74,6 @@ export function isSpecial(task: Pick<TransitionTask, "groupKey" | "key" | "stepp
 const INSERT_SCHEDULED = `
   INSERT INTO dibs.scheduled (queue, pos, task, due, failures, blocks_group, signal)
   VALUES ($1, $2, $3, $4, $5, $6, $7)`;
-const INSERT_WAITING = `
-  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
 const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) VALUES ($1, $2) ON CONFLICT DO NOTHING`;
 const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
 
@@ -90,17 +88,10 @@ async function takeLane(tx: Tx, task: TransitionTask): Promise<boolean> {
 export async function enter(tx: Tx, task: TransitionTask): Promise<"ready" | "waiting"> {
   if (task.groupKey !== null && task.queue.limited) return enterLane(tx, task);
   if (task.groupKey !== null && !task.blocksGroup) {
-    if (!(await takeLane(tx, task))) return waitBehindHead(tx, task);
+    if (!(await takeLane(tx, task))) return wait(tx, task);
   }
   await enterLine(tx, [{ ...task, special: isSpecial(task) }]);
   return "ready";
-}
-
-/** It waits behind the head of its group, whose lane is locked. */
-export function waitBehindHead(tx: Tx, task: TransitionTask): "waiting" {
-  tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
-  tx.counters.count(task.queue, "waiting", 1);
-  return "waiting";
 }
 
 /** With a `signal` it is parked: the signal may come before the time. */
@@ -133,7 +124,7 @@ const INSERT_ATTEMPT = `
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
 
 /** Its row is locked. */
-export function removeClaim(tx: Tx, task: TransitionTask): void {
+function removeClaim(tx: Tx, task: TransitionTask): void {
   tx.send(DELETE_CLAIM, task.seq);
   tx.counters.count(task.queue, "claimed", -1);
 }

@@ -2,9 +2,9 @@ import { joinsGroupWhenDue } from "../../../core/task/transition.ts";
 import { butForBusy } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
-import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";
+import { type Lane, laneName, takeLanes, wait } from "../limits/lanes.ts";
 import { OF_TASK, TASK_COLUMNS, type TaskRow, transitionTaskFrom } from "./held.ts";
-import { enter, type TransitionTask, waitBehindHead } from "./line.ts";
+import { enter, type TransitionTask } from "./line.ts";
 import { deleteEach, rowsBy, TASK_OF } from "../statements/look-up.ts";
 import { keepStep } from "../flows/steps.ts";
 import { fromText } from "../statements/text.ts";
@@ -68,7 +68,7 @@ export async function promote(tx: Tx, rows: readonly DueRow[]): Promise<void> {
     if (joining.includes(row)) {
       task.blocksGroup = free.delete(laneName(laneOf(row)));
       if (!task.blocksGroup) {
-        waitBehindHead(tx, task);
+        wait(tx, task);
         continue;
       }
     }

@@ -36,7 +36,10 @@ export async function remove(tx: Tx, tasks: Found[]): Promise<void> {
   const seqs = numbers(tasks.map(({ seq }) => seq));
   const runs = await loseParts(tx, tasks);
   await loseRelatives(tx, tasks);
-  deleteKeys(tx, tasks);
+  deleteKeys(
+    tx,
+    tasks.flatMap(({ queue, key, seq }) => (key === null ? [] : { queue: queue.id, key, task: seq })),
+  );
   for (const sql of REMOVE) tx.send(sql, seqs);
   for (const task of tasks)
     if (task.blocksGroup && task.queue.limited) await freeGroup(tx, task.queue, task.groupKey!);

@@ -22,7 +22,7 @@ import { joinNew, promotedBy, rotates } from "../limits/add-to-lanes.ts";
 import { enterFirstState, type NewTaskRow, numbersOf, queuesOf } from "../line/first-state.ts";
 import { changeHolder } from "../line/change-holder.ts";
 import { findBySeq, findMany } from "../line/find-task.ts";
-import { deleteKey, keyPlaces } from "../line/keys.ts";
+import { deleteKeys, keyPlaces } from "../line/keys.ts";
 import { readyBytes, trim } from "../line/trim.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
 import { joinFamilies } from "../flows/children.ts";
@@ -119,7 +119,7 @@ async function meetHolder(tx: Tx, task: NewTask, row: KeyRow | undefined): Promi
     const holder = { state: found?.place.state ?? row.state!, failures: found?.failures ?? 0 };
     if (!holdsKey(unique, { ...holder, createdAt: row.created_at }, tx.now)) {
       // The holder may have lost the key to a task of another transaction by now. Then the insert finds that out.
-      deleteKey(tx, row);
+      deleteKeys(tx, [row]);
       return undefined;
     }
     const state = found ? await changeHolder(tx, found, task, unique) : holder.state;

@@ -46,9 +46,9 @@ export interface RunRow {
   result: Body | null;
 }
 
-export const BEGIN = `
+const BEGIN = `
   INSERT INTO run (id, created_at, queue, pipeline, stages, counts, under_way, dead) VALUES (?, ?, ?, ?, ?, ?, 1, 0)`;
-export const JOIN = `INSERT INTO run_part (task, run, created_at, stage, part) VALUES (?, ?, ?, ?, ?)`;
+const JOIN = `INSERT INTO run_part (task, run, created_at, stage, part) VALUES (?, ?, ?, ?, ?)`;
 
 /** A task was added that begins or continues a run. Written before it enters the line, whose row says so. */
 export function joinRun(tx: Tx, seq: number, task: RunBeginning | RunTask): void {

@@ -1,6 +1,5 @@
 import { claimLost } from "../../../core/errors/errors.ts";
 import type { Body } from "../../../core/task/task.ts";
-import type { Verified } from "../../../core/handler/verification.ts";
 import type { Held, TransitionTask } from "./line.ts";
 import { CHILD, OF_RUN, STEPPED } from "../statements/special.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -142,11 +141,4 @@ export function heldTask(tx: Tx, id: string, fence: number): Held {
   const row = place && tx.get<ClaimRow>(HELD, place.seq, fence);
   if (!row) throw claimLost(id, fence);
   return heldFrom(tx, row);
-}
-
-/** The attempt whose result waits for a verdict. */
-export function findJudged(tx: Tx, { id, fence }: Verified): VerifyingTask | undefined {
-  const place = tx.place(id);
-  const judged = place && findVerifying(tx, place.seq);
-  return judged?.fence === fence ? judged : undefined;
 }

@@ -199,7 +199,7 @@ export function willStepAside({ blocksGroup, queue }: TransitionTask): boolean {
   return stepsAside(blocksGroup, queue.policy);
 }
 
-export const INSERT_DEAD = `
+const INSERT_DEAD = `
   INSERT INTO dead (task, queue, died_at, fence, worker, fingerprint) VALUES (?, ?, ?, ?, ?, ?)`;
 
 /** After its last attempt was closed. */
