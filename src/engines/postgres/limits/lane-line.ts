@@ -33,7 +33,10 @@ export interface PromotedTask {
   linePos: number;
 }
 
-/** How many more tasks of a group may enter the line, without regard to its rate. */
+/**
+ * How many more tasks of a group may enter the line, without regard to its rate. Not maxInLine() of core: `line` is read
+ * only if the policy needs it, and is below 0 after tasks have left the line otherwise.
+ */
 function roomIn({ queue, key, holders, line }: Lane): number {
   const { concurrency, rateLimit, fair, weight } = queue.policy.groups;
   let room = concurrency - holders;
