@@ -20,7 +20,26 @@ import { NEVER } from "../core/task/transition.ts";
 /** SQLite stores booleans as numbers. PostgreSQL has one column for bodies that are text and one for bytes. */
 type Cell = Body | number | boolean | null;
 export type ImportRow = Record<string, Cell>;
-export type TableRow = [table: string, row: ImportRow];
+/** Not the tables of a line: `line/enter-line.ts` of both engines is the only one that writes to these. */
+type ImportTable =
+  | "attempt"
+  | "child"
+  | "claim"
+  | "dead"
+  | "document"
+  | "ended"
+  | "idempotency"
+  | "log"
+  | "run"
+  | "run_part"
+  | "run_signal"
+  | "scheduled"
+  | "step"
+  | "task"
+  | "ttl"
+  | "verifying"
+  | "waiting";
+export type TableRow = [table: ImportTable, row: ImportRow];
 
 /** The store that records are written to. */
 export interface ImportTarget {

@@ -8,7 +8,7 @@ const TABLES = String.raw`(?:ready|ready_elsewhere|ready_sticky|\$\{)`;
  * take tasks out, and may be anywhere.
  */
 const WRITES = new RegExp(
-  String.raw`\b(?:INSERT\s+INTO|UPDATE|MERGE\s+INTO|COPY)\s+(?:dibs\.)?${TABLES}|\binsertRows\(\s*\w+,\s*"(?:ready|ready_elsewhere|ready_sticky)"`,
+  String.raw`\b(?:INSERT\s+INTO|UPDATE|MERGE\s+INTO|COPY)\s+(?:dibs\.)?${TABLES}|\binsertRows?\(\s*\w+,\s*"(?:ready|ready_elsewhere|ready_sticky)"`,
   "gi",
 );
 

@@ -221,7 +221,7 @@ test("a pool with functions that no thread can get has heartbeats from the progr
 test.for([
   ["work.db", { password }, "password are for PostgreSQL"],
   ["http://127.0.0.1:1", { password }, "password is for a store that is opened directly"],
-  ["postgres://127.0.0.1/db", { password: "secret" }, "password is a function"],
+  ["postgres://127.0.0.1/db", { password: "secret" }, "password must be a function"],
   [{ connect() {} }, {}, "a pg.Pool"],
 ] as const)("open(%s, %o) is refused", async ([given, wrong, reason]) => {
   await expect(open(given as never, wrong as never)).rejects.toMatchObject({

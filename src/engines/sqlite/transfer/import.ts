@@ -1,16 +1,17 @@
 import { governsGroups, resolvePolicy } from "../../../core/queue/policy.ts";
 import type { GroupEntry, QueueEntry, StoreRecord, SubscriptionEntry } from "../../../core/record/record.ts";
 import { rankOf } from "../../../core/task/task.ts";
-import { type ImportTarget, rowsOf, type TableRow } from "../../../engine/import-rows.ts";
+import { type ImportTarget, rowsOf } from "../../../engine/import-rows.ts";
 import type { LaneState } from "../limits/lanes.ts";
 import { raiseLanes } from "../limits/move-lanes.ts";
 import { COUNTED, HEAD_ONLY, HEADLESS } from "../transaction/queue-cache.ts";
+import { insertRow } from "../statements/insert-row.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { importTask } from "./import-tasks.ts";
 
 /** Writes one record of an export into an empty store, or one that is being filled. */
 export function importRecord(tx: Tx, record: StoreRecord): void {
-  for (const row of rowsOf(targetOf(tx), record)) insert(tx, row);
+  for (const [table, row] of rowsOf(targetOf(tx), record)) insertRow(tx, table, row);
   if (record.type === "queue") importQueue(tx, record);
   if (record.type === "group") importGroup(tx, record);
   if (record.type === "subscription") importSubscription(tx, record);
@@ -28,20 +29,6 @@ function targetOf(tx: Tx): ImportTarget {
     }),
     errorText: (error) => JSON.stringify(error),
   };
-}
-
-/** By table: all rows of a table have the same columns. */
-const INSERTS = new Map<string, string>();
-
-function insert(tx: Tx, [table, row]: TableRow): void {
-  const names = Object.keys(row);
-  let sql = INSERTS.get(table);
-  if (sql === undefined) {
-    sql = `INSERT INTO ${table} (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`;
-    INSERTS.set(table, sql);
-  }
-  const values = Object.values(row).map((value) => (typeof value === "boolean" ? Number(value) : value));
-  tx.run(sql, ...values);
 }
 
 const SET_CREATED = `UPDATE queue SET created_at = ? WHERE id = ?`;

@@ -121,8 +121,8 @@ const pageSql = (state: ListedState): string[] => {
   const index = INDEXES[state] === undefined ? "" : ` INDEXED BY ${INDEXES[state]}`;
   return tables.map(
     (table) => `
-  SELECT task, ${columns} FROM ${table}${index}
-  WHERE queue = ? AND (${columns}) > (${start})${only === undefined ? "" : ` AND ${only}`} ORDER BY ${columns} LIMIT 0 + ?`,
+  SELECT task, ${columns} FROM ${table}${index} WHERE queue = ? AND (${columns}) > (${start})
+  ${only === undefined ? "" : `AND ${only}`} ORDER BY ${columns} LIMIT 0 + ?`,
   );
 };
 const PAGES = Object.fromEntries(
