@@ -9,8 +9,8 @@ export class Proxy {
   #port = 0;
   #cut = false;
   #isMute = false;
-  /** Sees what is sent to the server. Returning true cuts every connection right after it was passed on. */
-  cutAfter: ((sent: Buffer) => boolean) | undefined;
+  /** Sees what `client` sends to the server. Returning true cuts every connection right after it was passed on. */
+  cutAfter: ((sent: Buffer, client: Socket) => boolean) | undefined;
 
   private constructor(target: number) {
     this.target = target;
@@ -74,7 +74,7 @@ export class Proxy {
     });
     near.on("data", (data) => {
       if (swallows()) return;
-      isLast = this.cutAfter?.(data) ?? false;
+      isLast = this.cutAfter?.(data, near) ?? false;
       if (!isLast) {
         far.write(data);
         return;

@@ -24,7 +24,6 @@ export type ImportRow = Record<string, Cell>;
 type ImportTable =
   | "attempt"
   | "child"
-  | "claim"
   | "dead"
   | "document"
   | "ended"
