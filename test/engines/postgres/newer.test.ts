@@ -11,7 +11,7 @@ import { connect, type Ground, ground } from "./kit.ts";
 
 const NEXT = latestVersion() + 1;
 
-/** The same program with these additional steps, opened; closed when the test is over. */
+/** Opens the store as a newer version of dibs would, which has these additional steps. Closed when the test is over. */
 async function openNewer({ url, schema }: Ground, ...steps: string[]): Promise<Dibs> {
   vi.resetModules();
   const { MIGRATIONS: known } = await import("../../../src/engines/postgres/schema/migrations.ts");
